@@ -1,0 +1,371 @@
+/*
+ * onnxptq: post-training quantization of ONNX models, custom operators included.
+ *
+ * This is the only public header. It is a ladder:
+ *   1. one call:    onnxptq_quantize() does everything and writes the result;
+ *   2. its steps:   onnxptq_job_*() run the same stages one by one, with a report after each;
+ *   3. hooks:       data, progress and log callbacks in the options.
+ *
+ * Conventions
+ *   - Functions that can fail return enum onnxptq_status and take a caller-owned, optional
+ *     struct onnxptq_error as their last parameter. Outputs are written only on success.
+ *   - Options structs start with their size and are filled by an init function, so fields can be
+ *     added without breaking callers. Strings and arrays in them are borrowed for the call
+ *     (for onnxptq_job_create: until onnxptq_job_destroy).
+ *   - A handle belongs to one thread at a time. The library has no mutable globals, never prints,
+ *     aborts or exits.
+ *   - ONNX Runtime is loaded at run time. Recent builds of it phone home; set the environment
+ *     variable ORT_DISABLE_TELEMETRY=1 before the first call (the command line tool does).
+ */
+#ifndef ONNXPTQ_H
+#define ONNXPTQ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ONNXPTQ_API __attribute__((visibility("default")))
+#define ONNXPTQ_MUST_USE __attribute__((warn_unused_result))
+#else
+#define ONNXPTQ_API
+#define ONNXPTQ_MUST_USE
+#endif
+
+/* ---- Status and errors --------------------------------------------------------------------- */
+
+/* After any error the handle passed in may only be destroyed, unless said otherwise. */
+enum onnxptq_status {
+    ONNXPTQ_OK = 0,
+    ONNXPTQ_ERROR_USAGE,            /* an option is wrong or contradicts another; nothing was run */
+    ONNXPTQ_ERROR_IO,               /* a file cannot be read or written */
+    ONNXPTQ_ERROR_MODEL,            /* the model file is broken or not a valid ONNX model */
+    ONNXPTQ_ERROR_DATA,             /* the calibration data is broken or does not fit the model */
+    ONNXPTQ_ERROR_UNSUPPORTED,      /* valid, but not handled by this version */
+    ONNXPTQ_ERROR_RUNTIME,          /* ONNX Runtime cannot be loaded, or refused or failed a run */
+    ONNXPTQ_ERROR_MISSING_OPERATOR, /* the model holds operators that nobody provides */
+    ONNXPTQ_ERROR_LIBRARY,          /* a custom operator library cannot be loaded or registered */
+    ONNXPTQ_ERROR_MEMORY,           /* out of memory */
+    ONNXPTQ_ERROR_CANCELLED,        /* a callback asked to stop */
+    ONNXPTQ_ERROR_QUALITY,          /* the result was measured below the quality gate */
+    ONNXPTQ_ERROR_INTERNAL          /* a bug in this library */
+};
+
+#define ONNXPTQ_ERROR_MESSAGE_SIZE 8192
+
+/* Owned by the caller; needs no initialisation. Holds the first error of a call:
+ * "cannot <verb> <what 'name'>: <fact>; <what to do>". */
+struct onnxptq_error {
+    enum onnxptq_status status;
+    char message[ONNXPTQ_ERROR_MESSAGE_SIZE];
+};
+
+/* Name of a status, e.g. "missing operator". Never NULL. */
+ONNXPTQ_API const char *onnxptq_status_name(enum onnxptq_status status);
+
+/* Version of this library, e.g. "0.1.0". */
+ONNXPTQ_API const char *onnxptq_version(void);
+
+/* ---- Tensors ------------------------------------------------------------------------------- */
+
+/* Element types, numbered as TensorProto.DataType of ONNX. */
+enum onnxptq_type {
+    ONNXPTQ_TYPE_UNDEFINED = 0,
+    ONNXPTQ_TYPE_FLOAT = 1,
+    ONNXPTQ_TYPE_UINT8 = 2,
+    ONNXPTQ_TYPE_INT8 = 3,
+    ONNXPTQ_TYPE_UINT16 = 4,
+    ONNXPTQ_TYPE_INT16 = 5,
+    ONNXPTQ_TYPE_INT32 = 6,
+    ONNXPTQ_TYPE_INT64 = 7,
+    ONNXPTQ_TYPE_STRING = 8,
+    ONNXPTQ_TYPE_BOOL = 9,
+    ONNXPTQ_TYPE_FLOAT16 = 10,
+    ONNXPTQ_TYPE_DOUBLE = 11,
+    ONNXPTQ_TYPE_UINT32 = 12,
+    ONNXPTQ_TYPE_UINT64 = 13,
+    ONNXPTQ_TYPE_BFLOAT16 = 16
+};
+
+/* Name of an element type, e.g. "float", "int64". Never NULL. */
+ONNXPTQ_API const char *onnxptq_type_name(enum onnxptq_type type);
+
+#define ONNXPTQ_MAX_RANK 16
+
+/* A dense tensor in C order, little-endian. `data` is borrowed. */
+struct onnxptq_tensor {
+    const char *name;
+    enum onnxptq_type type;
+    size_t rank;
+    int64_t shape[ONNXPTQ_MAX_RANK]; /* in a declaration: -1 for a dimension that may vary */
+    const void *data;
+    size_t size; /* bytes of data */
+};
+
+/* ---- Hooks --------------------------------------------------------------------------------- */
+
+/* Calibration data from the caller. One sample is one run of the model. */
+struct onnxptq_data_source {
+    void *user;
+    size_t n_samples; /* at least 1 */
+    /* Fills inputs[0..n_inputs): `name` is set by the library (the model's inputs in order; type
+     * and shape hold the declaration) and type, rank, shape, data and size are to be set. The data must
+     * stay valid until the next call. Called with any index below n_samples, in any order, more
+     * than once. Return ONNXPTQ_OK or the status to fail with; `error` may be filled. */
+    enum onnxptq_status (*read)(void *user, size_t index, struct onnxptq_tensor *inputs,
+                                size_t n_inputs, struct onnxptq_error *error);
+};
+
+/* `stage` is "trace", "calibrate" or "check"; called after each run. Return false to stop. */
+typedef bool (*onnxptq_progress_fn)(void *user, const char *stage, size_t done, size_t total);
+
+enum onnxptq_log_level { ONNXPTQ_LOG_WARNING = 1, ONNXPTQ_LOG_INFO, ONNXPTQ_LOG_DEBUG };
+
+typedef void (*onnxptq_log_fn)(void *user, enum onnxptq_log_level level, const char *message);
+
+/* ---- Options ------------------------------------------------------------------------------- */
+
+enum onnxptq_method { ONNXPTQ_METHOD_MAX = 0 };
+
+enum onnxptq_foreign_edges {
+    ONNXPTQ_FOREIGN_FLOAT = 0, /* a foreign operator reads and writes float, whatever that costs */
+    ONNXPTQ_FOREIGN_FUSE       /* its neighbours keep their fusion: it reads int8-rounded values */
+};
+
+/* Shape of one model input for random data. */
+struct onnxptq_input_shape {
+    const char *name;
+    size_t rank;
+    int64_t shape[ONNXPTQ_MAX_RANK];
+};
+
+/* Range of one model input for random data: uniform in [low, high] (integers: both included). */
+struct onnxptq_input_range {
+    const char *name;
+    double low, high;
+};
+
+/* What runs the model: shared by quantize and inspect. */
+struct onnxptq_runtime_options {
+    size_t struct_size;
+    const char *ort_library; /* NULL: $ONNXPTQ_ORT_LIB, then the built-in path, then the loader's default */
+    const char *const *custom_op_libraries; /* "PATH" or "PATH@FUNCTION", registered in this order */
+    size_t n_custom_op_libraries;
+    const char *const *providers; /* "cpu", "cuda:N", "trt:N" or a provider's name; default: cpu */
+    size_t n_providers;
+    int threads; /* of one run; 0: the runtime's default */
+};
+ONNXPTQ_API void onnxptq_runtime_options_init(struct onnxptq_runtime_options *options);
+
+struct onnxptq_quantize_options {
+    size_t struct_size;
+    struct onnxptq_runtime_options runtime;
+
+    const char *model_path;
+    const char *output_path; /* may equal model_path */
+    bool overwrite;          /* replace an existing output */
+
+    /* Exactly one of data_path, data and random_samples. */
+    const char *data_path;                  /* .npz, .npy, or a folder of .npz files */
+    const struct onnxptq_data_source *data; /* callback */
+    size_t random_samples;
+    uint64_t seed;
+    const struct onnxptq_input_shape *input_shapes;
+    size_t n_input_shapes;
+    const struct onnxptq_input_range *input_ranges;
+    size_t n_input_ranges;
+    size_t max_samples; /* 0: all */
+    size_t batch;       /* rows a run; 0: the model's fixed batch size, else 1 */
+
+    const char *target; /* "tensorrt" (default) or "onnxruntime" */
+    enum onnxptq_method method;
+    const char *const *op_types; /* "Conv", "custom_domain::DummyOp", commas allowed; empty: all */
+    size_t n_op_types;
+    const char *const *exclude_op_types;
+    size_t n_exclude_op_types;
+    const char *const *nodes; /* PCRE2 patterns matched against whole node names; empty: all */
+    size_t n_nodes;
+    const char *const *exclude_nodes;
+    size_t n_exclude_nodes;
+    int size_rules; /* 1 on, 0 off, -1 the target's default */
+    enum onnxptq_foreign_edges foreign_edges;
+
+    onnxptq_progress_fn progress;
+    void *progress_user;
+    onnxptq_log_fn log;
+    void *log_user;
+};
+ONNXPTQ_API void onnxptq_quantize_options_init(struct onnxptq_quantize_options *options);
+
+/* ---- Report -------------------------------------------------------------------------------- */
+
+enum onnxptq_decision {
+    ONNXPTQ_DECISION_FLOAT = 0, /* left float by a rule */
+    ONNXPTQ_DECISION_QUANTIZED, /* its matrix or element-wise work is done on quantized inputs */
+    ONNXPTQ_DECISION_FOREIGN,   /* an operator of another domain, never touched */
+    ONNXPTQ_DECISION_EXCLUDED   /* left float because the user said so */
+};
+ONNXPTQ_API const char *onnxptq_decision_name(enum onnxptq_decision decision);
+
+struct onnxptq_node_report {
+    const char *name; /* the node's name, or "@" + its first output for an unnamed one */
+    const char *op;   /* "Conv" or "custom_domain::DummyOp" */
+    enum onnxptq_decision decision;
+    const char *rule;   /* short stable id, e.g. "weighted-input" */
+    const char *reason; /* one sentence */
+};
+
+/* One Q/DQ pair on an activation. */
+struct onnxptq_tensor_report {
+    const char *name;
+    enum onnxptq_type type; /* quantized type */
+    double scale;
+    int64_t zero_point;
+    double min, max; /* observed */
+    const char *rule, *reason;
+};
+
+struct onnxptq_weight_report {
+    const char *name; /* of the float tensor in the input model */
+    enum onnxptq_type type;
+    int axis; /* -1: one scale for the whole tensor */
+    size_t channels;
+    double scale_min, scale_max;
+};
+
+struct onnxptq_output_report {
+    const char *name;
+    enum onnxptq_type type;
+    bool exact;           /* equal to the bit on every check sample */
+    bool has_sqnr;        /* false: the reference is zero or not a float tensor */
+    double sqnr_db;       /* 10 log10(sum ref^2 / sum (ref - got)^2) over all check samples; may be infinite */
+    double max_abs_error;
+};
+
+struct onnxptq_stage_report {
+    const char *name; /* read, prepare, trace, plan, calibrate, emit, check */
+    double seconds;
+};
+
+/* Everything a run found out. Owned by its job; valid until the next call on the job. */
+struct onnxptq_report {
+    size_t struct_size;
+    const char *model_path, *output_path, *target, *method, *runtime_version;
+    const struct onnxptq_node_report *nodes;
+    size_t n_nodes;
+    const struct onnxptq_tensor_report *tensors;
+    size_t n_tensors;
+    const struct onnxptq_weight_report *weights;
+    size_t n_weights;
+    const struct onnxptq_output_report *outputs;
+    size_t n_outputs;
+    const struct onnxptq_stage_report *stages;
+    size_t n_stages;
+    const char *const *notes;
+    size_t n_notes;
+    size_t n_calibration_samples, n_check_samples;
+    bool held_back;                        /* the check samples were not calibrated with */
+    uint64_t model_bytes, output_bytes;    /* file sizes, external data included */
+    uint64_t peak_anonymous_bytes;         /* largest anonymous resident memory of the process */
+    uint64_t peak_resident_bytes;          /* largest resident set of the process */
+};
+
+/* ---- Quantize ------------------------------------------------------------------------------ */
+
+/* Reads options->model_path, quantizes it and writes options->output_path, whole or not at all,
+ * then runs both and measures. `report` (may be NULL) receives the JSON text of the report, to be
+ * freed with onnxptq_free(). */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_quantize(const struct onnxptq_quantize_options *options, char **report,
+                 struct onnxptq_error *error);
+
+/* The same in steps, to be called in this order; each runs those before it that were skipped. */
+struct onnxptq_job;
+
+/* Checks the options, loads runtime and libraries, reads the model, and makes sure that every
+ * operator of the model has a provider. Nothing is run yet. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_job_create(const struct onnxptq_quantize_options *options, struct onnxptq_job **job,
+                   struct onnxptq_error *error);
+/* Runs one sample to learn types, shapes and ranges, then decides what is quantized and why. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_plan(struct onnxptq_job *job,
+                                                                  struct onnxptq_error *error);
+/* Runs the calibration samples with observers on the tensors that the plan quantizes. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_calibrate(struct onnxptq_job *job,
+                                                                       struct onnxptq_error *error);
+/* Builds the quantized model in a temporary file beside the output. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_emit(struct onnxptq_job *job,
+                                                                  struct onnxptq_error *error);
+/* Runs both models on the check samples and measures each output. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_check(struct onnxptq_job *job,
+                                                                   struct onnxptq_error *error);
+/* Puts the temporary file in the place of the output. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_commit(struct onnxptq_job *job,
+                                                                    struct onnxptq_error *error);
+/* What is known so far. */
+ONNXPTQ_API const struct onnxptq_report *onnxptq_job_report(struct onnxptq_job *job);
+/* The report as JSON text, to be freed with onnxptq_free(). */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_job_report_json(struct onnxptq_job *job, char **text, struct onnxptq_error *error);
+/* Removes all temporary files. NULL is allowed. */
+ONNXPTQ_API void onnxptq_job_destroy(struct onnxptq_job *job);
+
+/* Frees text returned by this library. NULL is allowed. */
+ONNXPTQ_API void onnxptq_free(void *text);
+
+/* ---- Inspect ------------------------------------------------------------------------------- */
+
+struct onnxptq_opset_info {
+    const char *domain; /* "" for the default domain */
+    int64_t version;
+};
+
+struct onnxptq_operator_info {
+    const char *op; /* "Conv" or "custom_domain::DummyOp" */
+    size_t count;
+    bool runnable; /* by this runtime with these libraries */
+    bool foreign;
+    size_t n_quantizable; /* nodes that the target would quantize if nothing is excluded and every size fits */
+};
+
+struct onnxptq_inspection {
+    size_t struct_size;
+    const char *model_path, *runtime_version;
+    int64_t ir_version;
+    const struct onnxptq_opset_info *opsets;
+    size_t n_opsets;
+    const struct onnxptq_tensor *inputs; /* declarations; data is NULL */
+    size_t n_inputs;
+    const struct onnxptq_tensor *outputs;
+    size_t n_outputs;
+    const struct onnxptq_operator_info *operators;
+    size_t n_operators;
+    size_t n_weights;
+    uint64_t weight_bytes;
+    size_t n_functions;
+};
+
+struct onnxptq_inspector;
+/* Reads a model and asks the runtime which of its operators it can run. Nothing is run.
+ * `target` NULL means "tensorrt". */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_inspect(const char *model_path, const char *target,
+                const struct onnxptq_runtime_options *runtime, struct onnxptq_inspector **inspector,
+                struct onnxptq_error *error);
+/* Owned by the inspector. */
+ONNXPTQ_API const struct onnxptq_inspection *
+onnxptq_inspector_result(const struct onnxptq_inspector *inspector);
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_inspector_json(const struct onnxptq_inspector *inspector, char **text,
+                       struct onnxptq_error *error);
+ONNXPTQ_API void onnxptq_inspector_destroy(struct onnxptq_inspector *inspector);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ONNXPTQ_H */

@@ -1,0 +1,31 @@
+/*
+ * ONNX Runtime, loaded at run time. Only this folder includes its header.
+ *
+ * One oq_runtime = one loaded library + one environment + the user's custom-op libraries and providers,
+ * so that every session, without exception, is built by oq_session_create() with all of them.
+ */
+#ifndef OQ_RUNTIME_RUNTIME_H
+#define OQ_RUNTIME_RUNTIME_H
+
+#include "base/log.h"
+
+struct oq_runtime;
+
+/* Loads the runtime library (options->ort_library, $ONNXPTQ_ORT_LIB, the built-in path, the loader's default), creates
+ * the environment, checks the providers against those that this runtime has, resolves the custom-op
+ * libraries to absolute paths (duplicates dropped: same file and same function) and proves that each
+ * loads and registers, one by one, in a throw-away session options. Runtime messages go to `log`
+ * (borrowed; lives as long as the runtime). */
+enum onnxptq_status oq_runtime_open(const struct onnxptq_runtime_options *options,
+                                    const struct oq_log *log, struct oq_runtime **out,
+                                    struct onnxptq_error *error) OQ_MUST_USE;
+void oq_runtime_close(struct oq_runtime *runtime); /* NULL is allowed */
+
+const char *oq_runtime_version(const struct oq_runtime *runtime); /* e.g. "1.32.0" */
+const char *oq_runtime_library(const struct oq_runtime *runtime); /* path as loaded */
+
+/* Custom-op libraries after dropping duplicates, as the user wrote them. */
+size_t oq_runtime_n_libraries(const struct oq_runtime *runtime);
+const char *oq_runtime_library_name(const struct oq_runtime *runtime, size_t index);
+
+#endif
