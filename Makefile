@@ -1,0 +1,97 @@
+# make [build] · demo · test · test-full · lint · format · bench · trt · install · clean
+#
+# BUILD=DIR        build folder (build)
+# PREFIX, DESTDIR  where `make install` puts things (/usr/local)
+# PYTEST_ARGS      more arguments for pytest, for example PYTEST_ARGS='-k conv -x'
+# CMAKE_ARGS       more arguments for the release configuration
+
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+# The runtime that the tool loads unless told otherwise, fetched by tools/setup.
+ORT_VERSION := $(shell sed -n 's/^readonly ort_newest=\([0-9.]*\).*/\1/p' tools/setup)
+ORT_LIB ?= $(CURDIR)/.deps/onnxruntime-$(ORT_VERSION)/libonnxruntime.so.$(ORT_VERSION)
+
+# Recent runtimes look a server up when an environment is created.
+export ORT_DISABLE_TELEMETRY := 1
+
+# What demo, tests and benchmarks find the build by.
+export ONNXPTQ_CLI := $(abspath $(BUILD))/onnxptq
+export ONNXPTQ_LIBRARY := $(abspath $(BUILD))/libonnxptq.so
+export ONNXPTQ_TEST_OPS := $(abspath $(BUILD))/test-ops
+export ONNXPTQ_MODELS := $(CURDIR)/.deps/models
+export BUILD JOBS PYTEST_ARGS
+
+# $(call compile,FOLDER,CMAKE OPTIONS): silent unless something is wrong; one at a time per folder.
+define compile
+	@mkdir -p $1
+	@flock $1/.lock sh -c 'cmake -S . -B $1 --log-level=WARNING -Wno-dev \
+	    -DONNXPTQ_DEFAULT_ORT_LIB=$(wildcard $(ORT_LIB)) $2 >$1/configure.log 2>&1 \
+	    || { cat $1/configure.log >&2; exit 1; }; \
+	    MAKEFLAGS= cmake --build $1 -j $(JOBS) -- --no-print-directory --quiet $3'
+endef
+
+.PHONY: build
+build:
+	@tools/setup build
+	@tools/check-deps
+	$(call compile,$(BUILD),-DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS))
+
+.PHONY: asan
+asan:
+	@tools/setup build test
+	$(call compile,$(BUILD)/asan,-DCMAKE_BUILD_TYPE=Debug -DONNXPTQ_SANITIZE=ON -DONNXPTQ_TESTS=ON)
+
+.PHONY: fuzz-build
+fuzz-build:
+	@tools/setup fuzz
+	$(call compile,$(BUILD)/fuzz,-DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
+	    -DONNXPTQ_SANITIZE=ON -DONNXPTQ_FUZZ=ON -DONNXPTQ_EXAMPLES=OFF)
+
+.PHONY: demo
+demo: build
+	@tools/setup demo
+	@tools/demo
+
+.PHONY: test
+test: build asan
+	@tools/test
+
+.PHONY: test-full
+test-full: build asan fuzz-build
+	@tools/test --full
+
+.PHONY: fuzz
+fuzz: fuzz-build
+	@tools/fuzz $(BUILD)/fuzz 60
+
+.PHONY: trt
+trt: build
+	@tools/setup trt
+	@ONNXPTQ_TRT_PYTHON=$(CURDIR)/.venv-trt/bin/python \
+	    .venv/bin/python -m pytest tests -m trt $(PYTEST_ARGS)
+
+.PHONY: bench
+bench: build
+	@tools/setup bench
+	@.venv/bin/python bench/run.py $(BENCH_ARGS)
+
+.PHONY: lint
+lint: build asan
+	@tools/setup lint
+	@tools/lint
+
+.PHONY: format
+format:
+	@tools/setup lint
+	@tools/lint --fix
+
+.PHONY: install
+install: build
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX) >$(BUILD)/install.log
+	@echo "installed in $(DESTDIR)$(PREFIX)"
+
+.PHONY: clean
+clean:
+	@rm -rf build
