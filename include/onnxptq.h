@@ -9,9 +9,10 @@
  * Conventions
  *   - Functions that can fail return enum onnxptq_status and take a caller-owned, optional
  *     struct onnxptq_error as their last parameter. Outputs are written only on success.
- *   - Options structs start with their size and are filled by an init function, so fields can be
- *     added without breaking callers. Strings and arrays in them are borrowed for the call
- *     (for onnxptq_job_create: until onnxptq_job_destroy).
+ *   - Options structs start with their size and are filled by an inline init function, so fields
+ * can be added at their end without breaking callers. Structs that the library returns grow at
+ * their end too. Strings and arrays in options are borrowed for the call (for onnxptq_job_create:
+ * until onnxptq_job_destroy).
  *   - A handle belongs to one thread at a time. The library has no mutable globals, never prints,
  *     aborts or exits.
  *   - ONNX Runtime is loaded at run time. Recent builds of it phone home; set the environment
@@ -35,6 +36,16 @@ extern "C" {
 #define ONNXPTQ_API
 #define ONNXPTQ_MUST_USE
 #endif
+
+/* ---- Version ------------------------------------------------------------------------------- */
+
+#define ONNXPTQ_VERSION_MAJOR 0
+#define ONNXPTQ_VERSION_MINOR 1
+#define ONNXPTQ_VERSION_PATCH 0
+#define ONNXPTQ_VERSION "0.1.0"
+
+/* Version of the library in use, e.g. "0.1.0". */
+ONNXPTQ_API const char *onnxptq_version(void);
 
 /* ---- Status and errors --------------------------------------------------------------------- */
 
@@ -67,8 +78,12 @@ struct onnxptq_error {
 /* Name of a status, e.g. "missing operator". Never NULL. */
 ONNXPTQ_API const char *onnxptq_status_name(enum onnxptq_status status);
 
-/* Version of this library, e.g. "0.1.0". */
-ONNXPTQ_API const char *onnxptq_version(void);
+/* {"error": {"status": ..., "message": ...}}, to be freed with onnxptq_free(). NULL when out of
+ * memory. */
+ONNXPTQ_API char *onnxptq_error_json(const struct onnxptq_error *error);
+
+/* Frees text returned by this library. NULL is allowed. */
+ONNXPTQ_API void onnxptq_free(void *text);
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
@@ -113,9 +128,9 @@ struct onnxptq_data_source {
     void *user;
     size_t n_samples; /* at least 1 */
     /* Fills inputs[0..n_inputs): `name` is set by the library (the model's inputs in order; type
-     * and shape hold the declaration) and type, rank, shape, data and size are to be set. The data must
-     * stay valid until the next call. Called with any index below n_samples, in any order, more
-     * than once. Return ONNXPTQ_OK or the status to fail with; `error` may be filled. */
+     * and shape hold the declaration) and type, rank, shape, data and size are to be set. The data
+     * must stay valid until the next call. Called with any index below n_samples, in any order,
+     * more than once. Return ONNXPTQ_OK or the status to fail with; `error` may be filled. */
     enum onnxptq_status (*read)(void *user, size_t index, struct onnxptq_tensor *inputs,
                                 size_t n_inputs, struct onnxptq_error *error);
 };
@@ -152,18 +167,23 @@ struct onnxptq_input_range {
 /* What runs the model: shared by quantize and inspect. */
 struct onnxptq_runtime_options {
     size_t struct_size;
-    const char *ort_library; /* NULL: $ONNXPTQ_ORT_LIB, then the built-in path, then the loader's default */
-    const char *const *custom_op_libraries; /* "PATH" or "PATH@FUNCTION", registered in this order */
+    const char *
+        ort_library; /* NULL: $ONNXPTQ_ORT_LIB, then the built-in path, then the loader's default */
+    const char *const
+        *custom_op_libraries; /* "PATH" or "PATH@FUNCTION", registered in this order */
     size_t n_custom_op_libraries;
     const char *const *providers; /* "cpu", "cuda:N", "trt:N" or a provider's name; default: cpu */
     size_t n_providers;
     int threads; /* of one run; 0: the runtime's default */
 };
-ONNXPTQ_API void onnxptq_runtime_options_init(struct onnxptq_runtime_options *options);
+ONNXPTQ_API void onnxptq_runtime_options_fill(struct onnxptq_runtime_options *options, size_t size);
+static inline void onnxptq_runtime_options_init(struct onnxptq_runtime_options *options) {
+    onnxptq_runtime_options_fill(options, sizeof *options);
+}
 
 struct onnxptq_quantize_options {
     size_t struct_size;
-    struct onnxptq_runtime_options runtime;
+    const struct onnxptq_runtime_options *runtime; /* NULL: defaults */
 
     const char *model_path;
     const char *output_path; /* may equal model_path */
@@ -199,7 +219,11 @@ struct onnxptq_quantize_options {
     onnxptq_log_fn log;
     void *log_user;
 };
-ONNXPTQ_API void onnxptq_quantize_options_init(struct onnxptq_quantize_options *options);
+ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
+                                               size_t size);
+static inline void onnxptq_quantize_options_init(struct onnxptq_quantize_options *options) {
+    onnxptq_quantize_options_fill(options, sizeof *options);
+}
 
 /* ---- Report -------------------------------------------------------------------------------- */
 
@@ -240,9 +264,10 @@ struct onnxptq_weight_report {
 struct onnxptq_output_report {
     const char *name;
     enum onnxptq_type type;
-    bool exact;           /* equal to the bit on every check sample */
-    bool has_sqnr;        /* false: the reference is zero or not a float tensor */
-    double sqnr_db;       /* 10 log10(sum ref^2 / sum (ref - got)^2) over all check samples; may be infinite */
+    bool exact;     /* equal to the bit on every check sample */
+    bool has_sqnr;  /* false: the reference is zero or not a float tensor */
+    double sqnr_db; /* 10 log10(sum ref^2 / sum (ref - got)^2) over all check samples; may be
+                       infinite */
     double max_abs_error;
 };
 
@@ -255,6 +280,8 @@ struct onnxptq_stage_report {
 struct onnxptq_report {
     size_t struct_size;
     const char *model_path, *output_path, *target, *method, *runtime_version;
+    const struct onnxptq_tensor *inputs; /* declarations of what the model is fed; data is NULL */
+    size_t n_inputs;
     const struct onnxptq_node_report *nodes;
     size_t n_nodes;
     const struct onnxptq_tensor_report *tensors;
@@ -268,10 +295,10 @@ struct onnxptq_report {
     const char *const *notes;
     size_t n_notes;
     size_t n_calibration_samples, n_check_samples;
-    bool held_back;                        /* the check samples were not calibrated with */
-    uint64_t model_bytes, output_bytes;    /* file sizes, external data included */
-    uint64_t peak_anonymous_bytes;         /* largest anonymous resident memory of the process */
-    uint64_t peak_resident_bytes;          /* largest resident set of the process */
+    bool held_back;                     /* the check samples were not calibrated with */
+    uint64_t model_bytes, output_bytes; /* file sizes, external data included */
+    uint64_t peak_anonymous_bytes;      /* largest anonymous resident memory of the process */
+    uint64_t peak_resident_bytes;       /* largest resident set of the process */
 };
 
 /* ---- Quantize ------------------------------------------------------------------------------ */
@@ -314,9 +341,6 @@ onnxptq_job_report_json(struct onnxptq_job *job, char **text, struct onnxptq_err
 /* Removes all temporary files. NULL is allowed. */
 ONNXPTQ_API void onnxptq_job_destroy(struct onnxptq_job *job);
 
-/* Frees text returned by this library. NULL is allowed. */
-ONNXPTQ_API void onnxptq_free(void *text);
-
 /* ---- Inspect ------------------------------------------------------------------------------- */
 
 struct onnxptq_opset_info {
@@ -329,7 +353,8 @@ struct onnxptq_operator_info {
     size_t count;
     bool runnable; /* by this runtime with these libraries */
     bool foreign;
-    size_t n_quantizable; /* nodes that the target would quantize if nothing is excluded and every size fits */
+    size_t n_quantizable; /* nodes that the target would quantize if nothing is excluded and every
+                             size fits */
 };
 
 struct onnxptq_inspection {
@@ -351,7 +376,7 @@ struct onnxptq_inspection {
 
 struct onnxptq_inspector;
 /* Reads a model and asks the runtime which of its operators it can run. Nothing is run.
- * `target` NULL means "tensorrt". */
+ * `target` NULL means "tensorrt", `runtime` NULL means defaults. */
 ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
 onnxptq_inspect(const char *model_path, const char *target,
                 const struct onnxptq_runtime_options *runtime, struct onnxptq_inspector **inspector,
