@@ -1,0 +1,135 @@
+/*
+ * The operator table. A row says what an operator is to quantization; a new operator is one more row.
+ */
+#include "model/operators.h"
+
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA(i) (1u << (i))
+#define NO_WEIGHT (-1), (-1)
+
+/* Sorted by domain and type: found by binary search. */
+static const struct oq_operator OPERATORS[] = {
+    {"", "Abs", OQ_ROLE_POINTWISE, DATA(0), NO_WEIGHT},
+    {"", "Add", OQ_ROLE_ADD, DATA(0) | DATA(1), NO_WEIGHT},
+    {"", "AveragePool", OQ_ROLE_POOL_AVERAGE, DATA(0), NO_WEIGHT},
+    {"", "BatchNormalization", OQ_ROLE_BATCH_NORM, DATA(0), NO_WEIGHT},
+    {"", "Cast", OQ_ROLE_OTHER, DATA(0), NO_WEIGHT},
+    {"", "Clip", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Concat", OQ_ROLE_CONCAT, ~0u, NO_WEIGHT},
+    {"", "Conv", OQ_ROLE_CONV, DATA(0), 1, 2},
+    {"", "ConvInteger", OQ_ROLE_QUANTIZE, 0, NO_WEIGHT},
+    {"", "ConvTranspose", OQ_ROLE_CONV_TRANSPOSE, DATA(0), 1, 2},
+    {"", "DepthToSpace", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "DequantizeLinear", OQ_ROLE_QUANTIZE, 0, NO_WEIGHT},
+    {"", "Div", OQ_ROLE_POINTWISE, DATA(0) | DATA(1), NO_WEIGHT},
+    {"", "Dropout", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "DynamicQuantizeLinear", OQ_ROLE_QUANTIZE, 0, NO_WEIGHT},
+    {"", "Elu", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Erf", OQ_ROLE_POINTWISE, DATA(0), NO_WEIGHT},
+    {"", "Exp", OQ_ROLE_POINTWISE, DATA(0), NO_WEIGHT},
+    {"", "Expand", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Flatten", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Gather", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "GatherElements", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "GatherND", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Gelu", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Gemm", OQ_ROLE_GEMM, DATA(0), 1, 2},
+    {"", "GlobalAveragePool", OQ_ROLE_POOL_AVERAGE, DATA(0), NO_WEIGHT},
+    {"", "GlobalMaxPool", OQ_ROLE_OTHER, DATA(0), NO_WEIGHT},
+    {"", "HardSigmoid", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "HardSwish", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Identity", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "If", OQ_ROLE_CONTROL, 0, NO_WEIGHT},
+    {"", "LeakyRelu", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Loop", OQ_ROLE_CONTROL, 0, NO_WEIGHT},
+    {"", "MatMul", OQ_ROLE_MATMUL, DATA(0) | DATA(1), 1, -1},
+    {"", "MatMulInteger", OQ_ROLE_QUANTIZE, 0, NO_WEIGHT},
+    {"", "Max", OQ_ROLE_POINTWISE, ~0u, NO_WEIGHT},
+    {"", "MaxPool", OQ_ROLE_POOL_MAX, DATA(0), NO_WEIGHT},
+    {"", "Min", OQ_ROLE_POINTWISE, ~0u, NO_WEIGHT},
+    {"", "Mul", OQ_ROLE_MUL, DATA(0) | DATA(1), NO_WEIGHT},
+    {"", "Neg", OQ_ROLE_POINTWISE, DATA(0), NO_WEIGHT},
+    {"", "PRelu", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Pow", OQ_ROLE_POINTWISE, DATA(0), NO_WEIGHT},
+    {"", "QLinearConv", OQ_ROLE_QUANTIZE, 0, NO_WEIGHT},
+    {"", "QLinearMatMul", OQ_ROLE_QUANTIZE, 0, NO_WEIGHT},
+    {"", "QuantizeLinear", OQ_ROLE_QUANTIZE, 0, NO_WEIGHT},
+    {"", "Relu", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Reshape", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Resize", OQ_ROLE_RESIZE, DATA(0), NO_WEIGHT},
+    {"", "Scan", OQ_ROLE_CONTROL, 0, NO_WEIGHT},
+    {"", "Selu", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Sigmoid", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Slice", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Softmax", OQ_ROLE_SOFTMAX, DATA(0), NO_WEIGHT},
+    {"", "Softplus", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "SpaceToDepth", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Split", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Sqrt", OQ_ROLE_POINTWISE, DATA(0), NO_WEIGHT},
+    {"", "Squeeze", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Sub", OQ_ROLE_POINTWISE, DATA(0) | DATA(1), NO_WEIGHT},
+    {"", "Tanh", OQ_ROLE_ACTIVATION, DATA(0), NO_WEIGHT},
+    {"", "Tile", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Transpose", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Unsqueeze", OQ_ROLE_MOVEMENT, DATA(0), NO_WEIGHT},
+    {"", "Upsample", OQ_ROLE_RESIZE, DATA(0), NO_WEIGHT},
+    {"", "Where", OQ_ROLE_WHERE, DATA(1) | DATA(2), NO_WEIGHT},
+};
+
+/* Every type that the default domain has defined in any version, sorted. */
+static const char *const ONNX_TYPES[] = {
+    "Abs", "Acos", "Acosh", "Add", "AffineGrid", "And", "ArgMax", "ArgMin", "Asin", "Asinh",
+    "Atan", "Atanh", "Attention", "AveragePool", "BatchNormalization", "Bernoulli", "BitCast",
+    "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "BlackmanWindow", "Cast",
+    "CastLike", "CausalConvWithState", "Ceil", "Celu", "CenterCropPad", "Clip", "Col2Im",
+    "Compress", "Concat", "ConcatFromSequence", "Constant", "ConstantOfShape", "Conv",
+    "ConvInteger", "ConvTranspose", "Cos", "Cosh", "CumProd", "CumSum", "DFT", "DeformConv",
+    "DepthToSpace", "DequantizeLinear", "Det", "Div", "Dropout", "DynamicQuantizeLinear",
+    "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "GRU",
+    "Gather", "GatherElements", "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool",
+    "GlobalMaxPool", "Greater", "GreaterOrEqual", "GridSample", "GroupNormalization",
+    "HammingWindow", "HannWindow", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "If",
+    "ImageDecoder", "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LSTM",
+    "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LinearAttention", "Log",
+    "LogSoftmax", "Loop", "LpNormalization", "LpPool", "MatMul", "MatMulInteger", "Max",
+    "MaxPool", "MaxRoiPool", "MaxUnpool", "Mean", "MeanVarianceNormalization", "MelWeightMatrix",
+    "Min", "Mish", "Mod", "Mul", "Multinomial", "Neg", "NegativeLogLikelihoodLoss",
+    "NonMaxSuppression", "NonZero", "Not", "OneHot", "Optional", "OptionalGetElement",
+    "OptionalHasElement", "Or", "PRelu", "Pad", "Pow", "QLinearConv", "QLinearMatMul",
+    "QuantizeLinear", "RMSNormalization", "RNN", "RandomNormal", "RandomNormalLike",
+    "RandomUniform", "RandomUniformLike", "Range", "Reciprocal", "ReduceL1", "ReduceL2",
+    "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare", "RegexFullMatch", "Relu", "Reshape", "Resize",
+    "ReverseSequence", "RoiAlign", "RotaryEmbedding", "Round", "STFT", "Scan", "Scatter",
+    "ScatterElements", "ScatterND", "Selu", "SequenceAt", "SequenceConstruct", "SequenceEmpty",
+    "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "Shape", "Shrink",
+    "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Slice", "Softmax", "SoftmaxCrossEntropyLoss",
+    "Softplus", "Softsign", "SpaceToDepth", "Split", "SplitToSequence", "Sqrt", "Squeeze",
+    "StringConcat", "StringNormalizer", "StringSplit", "Sub", "Sum", "SwiGLU", "Swish", "Tan",
+    "Tanh", "TensorScatter", "TfIdfVectorizer", "ThresholdedRelu", "Tile", "TopK", "Transpose",
+    "Trilu", "Unique", "Unsqueeze", "Upsample", "Where", "Xor"};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static int compare_row(const void *key, const void *row) {
+    return strcmp(key, ((const struct oq_operator *)row)->type);
+}
+
+const struct oq_operator *oq_operator_find(const char *domain, const char *type) {
+    if (type == NULL || !oq_is_default_domain(domain)) {
+        return NULL;
+    }
+    return bsearch(type, OPERATORS, COUNT(OPERATORS), sizeof OPERATORS[0], compare_row);
+}
+
+static int compare_type(const void *key, const void *item) {
+    return strcmp(key, *(const char *const *)item);
+}
+
+bool oq_operator_is_onnx(const char *type) {
+    return bsearch(type, ONNX_TYPES, COUNT(ONNX_TYPES), sizeof ONNX_TYPES[0], compare_type) != NULL;
+}
