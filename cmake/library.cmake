@@ -11,9 +11,12 @@ set(generated_sources)
 if(proto)
     set(generated_sources ${generated_dir}/onnx.pb-c.c)
     file(MAKE_DIRECTORY ${generated_dir})
+    # Newer versions of protoc-c say that they are deprecated; errors are shown, that is not.
+    set(log ${generated_dir}/protoc-c.log)
     add_custom_command(
         OUTPUT ${generated_dir}/onnx.pb-c.c ${generated_dir}/onnx.pb-c.h
-        COMMAND ${PROTOC_C} --proto_path=${CMAKE_SOURCE_DIR}/src/model --c_out=${generated_dir}
+        COMMAND sh -c "\"$@\" 2>${log} || { cat ${log} >&2 && false; }" sh
+                ${PROTOC_C} --proto_path=${CMAKE_SOURCE_DIR}/src/model --c_out=${generated_dir}
                 ${proto}
         DEPENDS ${proto}
         VERBATIM)
