@@ -1,0 +1,214 @@
+/*
+ * Conv, ConvTranspose, Gemm and MatMul: a pair on each data input, int8 weights with one scale per
+ * output channel, and where the target wants it an int32 bias. What differs between targets is in
+ * their rows.
+ */
+#include "quant/planner.h"
+
+static const char RULE[] = "weighted-input";
+
+/* What one weighted node needs, gathered before anything is added to the plan. */
+struct weighted {
+    uint32_t node;
+    uint32_t data_input;  /* index of the activation */
+    int weight_input;     /* index of the constant weight; -1: both operands are activations */
+    int axis;
+    int bias_input;       /* index of a constant bias to be quantized; -1: none */
+    size_t channels;
+};
+
+static const Onnx__TensorProto *float_constant(const struct oq_planner *planner, uint32_t value,
+                                               size_t min_rank) {
+    const Onnx__TensorProto *tensor =
+        value == OQ_NONE ? NULL : oq_graph_constant(planner->graph, value);
+    if (tensor == NULL || tensor->data_type != ONNXPTQ_TYPE_FLOAT || tensor->n_dims < min_rank) {
+        return NULL;
+    }
+    for (size_t i = 0; i < tensor->n_dims; i++) {
+        if (tensor->dims[i] <= 0) {
+            return NULL;
+        }
+    }
+    return tensor;
+}
+
+static uint32_t input_of(const struct oq_node *node, size_t index) {
+    return index < node->proto->n_input ? node->inputs[index] : OQ_NONE;
+}
+
+static const char *match_conv(const struct oq_planner *planner, const struct oq_node *node,
+                              struct weighted *out) {
+    const Onnx__TensorProto *weight = float_constant(planner, input_of(node, 1), 3);
+    if (weight == NULL) {
+        return "its weight is not a float constant";
+    }
+    out->weight_input = 1;
+    out->axis = 0;
+    out->channels = (size_t)weight->dims[0];
+    if (node->op->role == OQ_ROLE_CONV_TRANSPOSE) {
+        if (!planner->target->conv_transpose) {
+            return "no integer kernel of the target computes ConvTranspose";
+        }
+        if (oq_attribute_int(node->proto, "group", 1) != 1) {
+            return "grouped ConvTranspose has no integer kernel";
+        }
+        out->axis = -1;
+        out->channels = (size_t)weight->dims[1];
+    }
+    return NULL;
+}
+
+static const char *match_gemm(const struct oq_planner *planner, const struct oq_node *node,
+                              struct weighted *out) {
+    const Onnx__TensorProto *weight = float_constant(planner, input_of(node, 1), 2);
+    if (weight == NULL) {
+        return "its weight is not a float constant";
+    }
+    bool has_bias = input_of(node, 2) != OQ_NONE;
+    if (planner->target->plain_gemm_only &&
+        (oq_attribute_float(node->proto, "alpha", 1.0F) != 1.0F ||
+         (has_bias && oq_attribute_float(node->proto, "beta", 1.0F) != 1.0F))) {
+        return "its alpha or beta is not 1, which no integer kernel of the target computes";
+    }
+    out->weight_input = 1;
+    out->axis = oq_attribute_int(node->proto, "transB", 0) != 0 ? 0 : 1;
+    out->channels = (size_t)weight->dims[out->axis];
+    return NULL;
+}
+
+/* The axis of output channels of a MatMul's constant operand. */
+static int matmul_axis(const struct oq_planner *planner, size_t rank, bool on_the_right) {
+    size_t limit = planner->target->matmul_channel_rank;
+    if (rank < 2 || (limit != 0 && (rank > limit || !on_the_right))) {
+        return -1;
+    }
+    return on_the_right ? (int)rank - 1 : (int)rank - 2;
+}
+
+static const char *match_matmul(const struct oq_planner *planner, const struct oq_node *node,
+                                struct weighted *out) {
+    uint32_t a = input_of(node, 0), b = input_of(node, 1);
+    if (oq_planner_is_activation(planner, a) && oq_planner_is_activation(planner, b)) {
+        out->weight_input = -1;
+        return NULL;
+    }
+    bool on_the_right = !oq_planner_is_constant(planner, a);
+    const Onnx__TensorProto *weight = float_constant(planner, on_the_right ? b : a, 1);
+    if (weight == NULL) {
+        return "its operands are not float activations or constants";
+    }
+    out->data_input = on_the_right ? 0 : 1;
+    out->weight_input = on_the_right ? 1 : 0;
+    out->axis = matmul_axis(planner, weight->n_dims, on_the_right);
+    out->channels = out->axis < 0 ? 1 : (size_t)weight->dims[out->axis];
+    return NULL;
+}
+
+/* A constant bias of one value, or of one per channel, with leading dimensions of 1. */
+static bool is_channel_bias(const Onnx__TensorProto *bias, size_t channels) {
+    for (size_t i = 0; i + 1 < bias->n_dims; i++) {
+        if (bias->dims[i] != 1) {
+            return false;
+        }
+    }
+    int64_t last = bias->n_dims == 0 ? 1 : bias->dims[bias->n_dims - 1];
+    return last == 1 || (size_t)last == channels;
+}
+
+static const char *match_bias(const struct oq_planner *planner, const struct oq_node *node,
+                              struct weighted *out) {
+    int index = node->op->bias_input;
+    uint32_t value = index < 0 ? OQ_NONE : input_of(node, (size_t)index);
+    if (!planner->target->int32_bias || value == OQ_NONE) {
+        return NULL;
+    }
+    const Onnx__TensorProto *bias = float_constant(planner, value, 0);
+    if (bias == NULL || !is_channel_bias(bias, out->channels)) {
+        return "its bias is not one constant per channel, which no integer kernel takes";
+    }
+    out->bias_input = index;
+    return NULL;
+}
+
+/* NULL and a filled `out`, or the reason why the node stays float. */
+static const char *match(const struct oq_planner *planner, uint32_t id, struct weighted *out) {
+    const struct oq_node *node = oq_graph_node(planner->graph, id);
+    *out = (struct weighted){.node = id, .weight_input = -1, .axis = -1, .bias_input = -1};
+    const char *reason = NULL;
+    if (node->op->role == OQ_ROLE_MATMUL) {
+        reason = match_matmul(planner, node, out);
+    } else if (node->op->role == OQ_ROLE_GEMM) {
+        reason = match_gemm(planner, node, out);
+    } else {
+        reason = match_conv(planner, node, out);
+    }
+    if (reason == NULL && !oq_planner_is_activation(planner, input_of(node, out->data_input))) {
+        reason = "its data input is not a float32 activation";
+    }
+    return reason != NULL ? reason : match_bias(planner, node, out);
+}
+
+static void add_weight_and_bias(struct oq_planner *planner, const struct weighted *w,
+                                uint32_t pair) {
+    const struct oq_node *node = oq_graph_node(planner->graph, w->node);
+    struct oq_use use = {w->node, (uint32_t)w->weight_input};
+    uint32_t weight = oq_plan_add_weight(
+        planner->plan, node->inputs[w->weight_input], planner->target->weight, w->axis, use, RULE,
+        w->axis < 0 ? "one scale for the whole weight" : "one scale per output channel");
+    if (weight == OQ_NONE) {
+        planner->out_of_memory = true;
+        return;
+    }
+    if (w->bias_input < 0) {
+        return;
+    }
+    struct oq_plan_bias bias = {.value = node->inputs[w->bias_input],
+                                .pair = pair,
+                                .weight = weight,
+                                .use = {w->node, (uint32_t)w->bias_input},
+                                .factor = 1.0,
+                                .channels = w->channels};
+    planner->out_of_memory |= oq_plan_add_bias(planner->plan, bias) == OQ_NONE;
+}
+
+static void apply(struct oq_planner *planner, const struct weighted *w) {
+    const struct oq_node *node = oq_graph_node(planner->graph, w->node);
+    static const char REASON[] = "input of a matrix operator";
+    uint32_t pair =
+        oq_planner_pair(planner, node->inputs[w->data_input], w->node, w->data_input, RULE, REASON);
+    if (w->weight_input < 0) {
+        (void)oq_planner_pair(planner, node->inputs[1], w->node, 1, RULE, REASON);
+    } else {
+        add_weight_and_bias(planner, w, pair);
+    }
+    oq_plan_set_node(planner->plan, w->node, ONNXPTQ_DECISION_QUANTIZED, RULE,
+                     w->weight_input < 0 ? "both operands are int8"
+                                         : "data input and weight are int8");
+}
+
+static bool is_weighted(const struct oq_operator *op) {
+    return op != NULL && (op->role == OQ_ROLE_CONV || op->role == OQ_ROLE_CONV_TRANSPOSE ||
+                          op->role == OQ_ROLE_GEMM || op->role == OQ_ROLE_MATMUL);
+}
+
+enum onnxptq_status oq_plan_weighted(struct oq_planner *planner, struct onnxptq_error *error) {
+    (void)error;
+    for (uint32_t node = 0; node < oq_graph_n_nodes(planner->graph); node++) {
+        if (!is_weighted(oq_planner_candidate(planner, node))) {
+            continue;
+        }
+        struct weighted w;
+        const char *reason = match(planner, node, &w);
+        if (reason != NULL) {
+            oq_plan_set_node(planner->plan, node, ONNXPTQ_DECISION_FLOAT, "weighted-form", reason);
+            continue;
+        }
+        reason = planner->context->size_rules ? oq_size_rule(planner, node) : NULL;
+        if (reason != NULL) {
+            oq_plan_set_node(planner->plan, node, ONNXPTQ_DECISION_FLOAT, "size", reason);
+            continue;
+        }
+        apply(planner, &w);
+    }
+    return ONNXPTQ_OK;
+}
