@@ -17,6 +17,11 @@ enum onnxptq_status oq_fail(struct onnxptq_error *error, enum onnxptq_status sta
 /* oq_fail for an allocation of `what` that failed. */
 enum onnxptq_status oq_fail_memory(struct onnxptq_error *error, const char *what);
 
+/* oq_fail for a system call: "cannot <verb> '<path>': <text of code>". ONNXPTQ_ERROR_MEMORY for
+ * ENOMEM, else ONNXPTQ_ERROR_IO. */
+enum onnxptq_status oq_fail_system(struct onnxptq_error *error, int code, const char *verb,
+                                   const char *path);
+
 /* Puts formatted text in front of a message already there; returns `status` unchanged. */
 enum onnxptq_status oq_prefix(struct onnxptq_error *error, enum onnxptq_status status,
                               const char *format, ...) OQ_PRINTF(3, 4);

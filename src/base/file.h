@@ -17,7 +17,8 @@ void oq_mapping_close(struct oq_mapping *mapping); /* closing twice is allowed *
 
 /* A file being written. Buffered, every error is kept and reported by finish. */
 struct oq_writer;
-/* Creates `<path>.<random>.tmp` beside `path` (same folder, so that a rename is atomic). */
+/* Creates `<path>.<random>.tmp` beside `path` (same folder, so that a rename is atomic). A process
+ * that is killed leaves it behind; every other way out goes through oq_writer_destroy. */
 enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
                                      struct onnxptq_error *error) OQ_MUST_USE;
 void oq_writer_put(struct oq_writer *writer, const void *data, size_t size);
@@ -25,23 +26,30 @@ void oq_writer_put(struct oq_writer *writer, const void *data, size_t size);
 void oq_writer_align(struct oq_writer *writer, size_t alignment);
 uint64_t oq_writer_offset(const struct oq_writer *writer);
 /* Flushes and closes; the temporary file stays under its temporary name. */
-enum onnxptq_status oq_writer_finish(struct oq_writer *writer, struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_writer_finish(struct oq_writer *writer, struct onnxptq_error *error)
+    OQ_MUST_USE;
 /* Name of the temporary file. Owned by the writer. */
 const char *oq_writer_path(const struct oq_writer *writer);
 /* After finish: moves the file to its final place. */
-enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_error *error)
+    OQ_MUST_USE;
 /* Closes; removes the file unless committed. NULL is allowed. */
 void oq_writer_destroy(struct oq_writer *writer);
+/* Hands everything put so far to the system, so that another reader of the file sees it. */
+enum onnxptq_status oq_writer_flush(struct oq_writer *writer, struct onnxptq_error *error)
+    OQ_MUST_USE;
 /* Reads the whole of the file written so far, as a mapping (flushes first). */
 enum onnxptq_status oq_writer_map(struct oq_writer *writer, struct oq_mapping *out,
                                   struct onnxptq_error *error) OQ_MUST_USE;
 
 /* Malloc'ed results; NULL when out of memory. */
-char *oq_path_folder(const char *path);                        /* "a/b.c" -> "a", "b.c" -> "." */
+char *oq_path_folder(const char *path); /* "a/b.c" -> "a", "b.c" -> "." */
 char *oq_path_join(const char *folder, const char *name);
-const char *oq_path_base(const char *path);                    /* points into path */
+const char *oq_path_base(const char *path); /* points into path */
 /* Absolute path of an existing or not existing file, links kept; NULL when out of memory. */
 char *oq_path_absolute(const char *path);
+/* The same with every link followed; NULL when the file does not exist. */
+char *oq_path_resolve(const char *path);
 bool oq_path_exists(const char *path);
 bool oq_path_is_folder(const char *path);
 bool oq_path_same_file(const char *a, const char *b); /* same inode */
@@ -61,7 +69,8 @@ double oq_clock_seconds(void);
  * high-water mark in the kernel: a sampler thread records it between start and stop. */
 struct oq_memory_sampler;
 struct oq_memory_sampler *oq_memory_sampler_start(void); /* NULL: not available */
-uint64_t oq_memory_sampler_stop(struct oq_memory_sampler *sampler); /* peak anonymous bytes; frees */
+uint64_t
+oq_memory_sampler_stop(struct oq_memory_sampler *sampler); /* peak anonymous bytes; frees */
 uint64_t oq_memory_sampler_peak(const struct oq_memory_sampler *sampler);
 uint64_t oq_memory_peak_resident(void);
 

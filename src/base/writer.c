@@ -1,0 +1,230 @@
+/*
+ * Files being written, under a temporary name until they are whole; declared in file.h.
+ */
+#include "base/file.h"
+#include "base/size.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUFFER_SIZE ((size_t)256 * 1024)
+#define NAME_TRIES 64
+
+struct oq_writer {
+    char *path;      /* final */
+    char *temporary; /* NULL once there is nothing to remove */
+    int file;        /* -1 when closed */
+    int failure;     /* errno of the first call that failed, else 0 */
+    uint64_t offset;
+    size_t pending; /* bytes in buffer */
+    uint8_t buffer[BUFFER_SIZE];
+};
+
+/* `<path>.<8 hexadecimal digits>.tmp`; a long file name is cut so that the system accepts it. */
+static char *make_temporary_name(const char *path) {
+    enum { LONGEST = 200 };
+    uint32_t random;
+    if (getentropy(&random, sizeof random) != 0) {
+        return NULL;
+    }
+    const char *base = oq_path_base(path);
+    const size_t folder = (size_t)(base - path);
+    const size_t kept = strnlen(base, LONGEST);
+    size_t size;
+    if (!oq_size_add(folder + kept, sizeof ".12345678.tmp", &size)) {
+        return NULL;
+    }
+    char *name = malloc(size);
+    if (name != NULL) {
+        memcpy(name, path, folder + kept);
+        snprintf(name + folder + kept, size - folder - kept, ".%08x.tmp", random);
+    }
+    return name;
+}
+
+static enum onnxptq_status open_temporary(struct oq_writer *writer, struct onnxptq_error *error) {
+    for (int i = 0; i < NAME_TRIES; i++) {
+        char *name = make_temporary_name(writer->path);
+        if (name == NULL) {
+            return oq_fail_memory(error, "a file name");
+        }
+        /* The system applies the user's umask to 0666. */
+        writer->file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (writer->file >= 0) {
+            writer->temporary = name;
+            return ONNXPTQ_OK;
+        }
+        const int code = errno;
+        free(name);
+        if (code != EEXIST) {
+            return oq_fail_system(error, code, "write", writer->path);
+        }
+    }
+    return oq_fail_system(error, EEXIST, "write", writer->path);
+}
+
+enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
+                                     struct onnxptq_error *error) {
+    if (oq_path_is_folder(path)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "cannot write '%s': it is a folder; give the name of a file", path);
+    }
+    struct oq_writer *writer = malloc(sizeof *writer);
+    if (writer == NULL) {
+        return oq_fail_memory(error, "a file buffer");
+    }
+    writer->path = strdup(path);
+    writer->temporary = NULL;
+    writer->file = -1;
+    writer->failure = 0;
+    writer->offset = 0;
+    writer->pending = 0;
+    const enum onnxptq_status status =
+        writer->path == NULL ? oq_fail_memory(error, "a file name") : open_temporary(writer, error);
+    if (status != ONNXPTQ_OK) {
+        oq_writer_destroy(writer);
+        return status;
+    }
+    *out = writer;
+    return ONNXPTQ_OK;
+}
+
+static void write_through(struct oq_writer *writer, const uint8_t *data, size_t size) {
+    while (size > 0 && writer->failure == 0) {
+        const ssize_t written = write(writer->file, data, size);
+        if (written > 0) {
+            data += written;
+            size -= (size_t)written;
+        } else if (written == 0 || errno != EINTR) {
+            writer->failure = written == 0 ? EIO : errno;
+        }
+    }
+}
+
+static void flush(struct oq_writer *writer) {
+    write_through(writer, writer->buffer, writer->pending);
+    writer->pending = 0;
+}
+
+void oq_writer_put(struct oq_writer *writer, const void *data, size_t size) {
+    writer->offset += size;
+    if (size == 0 || writer->failure != 0) {
+        return;
+    }
+    if (size > BUFFER_SIZE - writer->pending) {
+        flush(writer);
+    }
+    if (size >= BUFFER_SIZE) {
+        write_through(writer, data, size);
+        return;
+    }
+    memcpy(writer->buffer + writer->pending, data, size);
+    writer->pending += size;
+}
+
+void oq_writer_align(struct oq_writer *writer, size_t alignment) {
+    static const uint8_t zeros[64];
+    size_t missing = (size_t)((alignment - writer->offset % alignment) % alignment);
+    while (missing > 0) {
+        const size_t step = missing < sizeof zeros ? missing : sizeof zeros;
+        oq_writer_put(writer, zeros, step);
+        missing -= step;
+    }
+}
+
+uint64_t oq_writer_offset(const struct oq_writer *writer) {
+    return writer->offset;
+}
+
+static enum onnxptq_status report(const struct oq_writer *writer, struct onnxptq_error *error) {
+    return writer->failure == 0 ? ONNXPTQ_OK
+                                : oq_fail_system(error, writer->failure, "write", writer->path);
+}
+
+enum onnxptq_status oq_writer_flush(struct oq_writer *writer, struct onnxptq_error *error) {
+    flush(writer);
+    return report(writer, error);
+}
+
+enum onnxptq_status oq_writer_finish(struct oq_writer *writer, struct onnxptq_error *error) {
+    if (writer->file >= 0) {
+        flush(writer);
+        /* A file that will be replaced hands on its permissions. */
+        struct stat old;
+        if (stat(writer->path, &old) == 0 && fchmod(writer->file, old.st_mode & 0777) != 0 &&
+            writer->failure == 0) {
+            writer->failure = errno;
+        }
+        if (close(writer->file) != 0 && writer->failure == 0) {
+            writer->failure = errno;
+        }
+        writer->file = -1;
+    }
+    return report(writer, error);
+}
+
+const char *oq_writer_path(const struct oq_writer *writer) {
+    return writer->temporary;
+}
+
+enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_error *error) {
+    OQ_TRY(report(writer, error));
+    if (writer->file >= 0 || writer->temporary == NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_INTERNAL,
+                       "cannot write '%s': committed before it was finished, or twice",
+                       writer->path);
+    }
+    if (rename(writer->temporary, writer->path) != 0) {
+        return oq_fail_system(error, errno, "write", writer->path);
+    }
+    free(writer->temporary);
+    writer->temporary = NULL;
+    return ONNXPTQ_OK;
+}
+
+void oq_writer_destroy(struct oq_writer *writer) {
+    if (writer == NULL) {
+        return;
+    }
+    if (writer->file >= 0) {
+        close(writer->file);
+    }
+    if (writer->temporary != NULL) {
+        unlink(writer->temporary);
+    }
+    free(writer->temporary);
+    free(writer->path);
+    free(writer);
+}
+
+enum onnxptq_status oq_writer_map(struct oq_writer *writer, struct oq_mapping *out,
+                                  struct onnxptq_error *error) {
+    if (writer->file < 0) {
+        OQ_TRY(report(writer, error));
+        if (writer->temporary == NULL) {
+            return oq_mapping_open(writer->path, out, error);
+        }
+        return oq_mapping_open(writer->temporary, out, error);
+    }
+    OQ_TRY(oq_writer_flush(writer, error));
+    struct oq_mapping mapping = {NULL, 0};
+    if (writer->offset > 0) {
+        if (writer->offset > SIZE_MAX) {
+            return oq_fail_system(error, EFBIG, "read", writer->temporary);
+        }
+        mapping.size = (size_t)writer->offset;
+        void *data = mmap(NULL, mapping.size, PROT_READ, MAP_SHARED, writer->file, 0);
+        if (data == MAP_FAILED) {
+            return oq_fail_system(error, errno, "read", writer->temporary);
+        }
+        mapping.data = data;
+    }
+    *out = mapping;
+    return ONNXPTQ_OK;
+}
