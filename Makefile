@@ -23,20 +23,23 @@ export ONNXPTQ_TEST_OPS := $(abspath $(BUILD))/test-ops
 export ONNXPTQ_MODELS := $(CURDIR)/.deps/models
 export BUILD JOBS PYTEST_ARGS
 
+# `make -k` compiles what it can.
+keep_going := $(if $(findstring k,$(firstword -$(MAKEFLAGS))),-k)
+
 # $(call compile,FOLDER,CMAKE OPTIONS): silent unless something is wrong; one at a time per folder.
 define compile
 	@mkdir -p $1
 	@flock $1/.lock sh -c 'cmake -S . -B $1 --log-level=WARNING -Wno-dev \
 	    -DONNXPTQ_DEFAULT_ORT_LIB=$(wildcard $(ORT_LIB)) $2 >$1/configure.log 2>&1 \
 	    || { cat $1/configure.log >&2; exit 1; }; \
-	    MAKEFLAGS= cmake --build $1 -j $(JOBS) -- --no-print-directory --quiet $3'
+	    MAKEFLAGS= cmake --build $1 -j $(JOBS) -- --no-print-directory --quiet $(keep_going)'
 endef
 
 .PHONY: build
 build:
 	@tools/setup build
-	@tools/check-deps
 	$(call compile,$(BUILD),-DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS))
+	@tools/check-deps
 
 .PHONY: asan
 asan:
