@@ -111,14 +111,44 @@ static enum onnxptq_status plan_conv_outputs(struct oq_planner *planner,
 
 /* ---- Bias of a MatMul ---- */
 
+/* True when a dimension of a graph input is open. */
+static bool has_open_input(const struct oq_planner *planner) {
+    const Onnx__GraphProto *graph = oq_graph_scope(planner->graph, 0)->proto;
+    for (size_t i = 0; i < graph->n_input; i++) {
+        const Onnx__TypeProto *type = graph->input[i]->type;
+        if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+            type->tensor_type->shape == NULL) {
+            return true;
+        }
+        const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+        for (size_t k = 0; k < shape->n_dim; k++) {
+            if (shape->dim[k]->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* True when the runtime merges MatMul + Add into a Gemm: on matrices, and on higher ranks when it
+ * knows every dimension. */
+static bool becomes_gemm(const struct oq_planner *planner, uint32_t matmul) {
+    const int64_t *shape = NULL;
+    size_t rank = 0;
+    return !oq_planner_shape(planner, oq_graph_node(planner->graph, matmul)->inputs[0], &shape,
+                             &rank) ||
+           rank <= 2 || !has_open_input(planner);
+}
+
 /* The runtime merges MatMul + Add(constant) into a Gemm before it looks for integer kernels, and an
- * integer Gemm takes its bias as int32 only. */
+ * integer Gemm takes its bias as int32 only. Elsewhere the Add stays, and fuses better with a float
+ * bias. */
 static void plan_matmul_bias(struct oq_planner *planner, uint32_t weight_index) {
     const struct oq_plan_weight *weight = &planner->plan->weights[weight_index];
     for (size_t i = 0; i < weight->n_uses; i++) {
         uint32_t node = weight->uses[i].node;
         if (!oq_planner_role_is(planner, node, OQ_ROLE_MATMUL) || weight->uses[i].input != 1 ||
-            weight->axis < 0) {
+            weight->axis < 0 || !becomes_gemm(planner, node)) {
             continue;
         }
         const struct oq_use *add =

@@ -8,7 +8,6 @@
 #include "quant/residual.h"
 
 #include <math.h>
-#include <string.h>
 
 static enum onnxptq_status plan_residuals(struct oq_planner *planner, struct onnxptq_error *error) {
     struct oq_residual_search *search = oq_residual_search_create(planner);
@@ -133,7 +132,6 @@ const struct oq_target oq_target_tensorrt = {
     .name = "tensorrt",
     .activation = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true},
     .weight = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true},
-    .conv_transpose = true,
     .size_rules_default = true,
     .passes = PASSES,
 };

@@ -47,7 +47,7 @@ static const char *match_conv(const struct oq_planner *planner, const struct oq_
     out->channels = (size_t)weight->dims[0];
     if (node->op->role == OQ_ROLE_CONV_TRANSPOSE) {
         if (!planner->target->conv_transpose) {
-            return "no integer kernel of the target computes ConvTranspose";
+            return "the target computes ConvTranspose in float, quantized or not";
         }
         if (oq_attribute_int(node->proto, "group", 1) != 1) {
             return "grouped ConvTranspose has no integer kernel";
