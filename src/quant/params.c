@@ -1,0 +1,103 @@
+/*
+ * Scales and zero points from ranges. Weights are in params_weight.c.
+ */
+#include "quant/params.h"
+
+#include <float.h>
+#include <math.h>
+
+bool oq_quant_spec_equal(const struct oq_quant_spec *a, const struct oq_quant_spec *b) {
+    return a->type == b->type && a->symmetric == b->symmetric && a->narrow == b->narrow;
+}
+
+static bool is_signed(enum onnxptq_type type) {
+    return type == ONNXPTQ_TYPE_INT8 || type == ONNXPTQ_TYPE_INT16 || type == ONNXPTQ_TYPE_INT32;
+}
+
+void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t *high) {
+    switch ((int)spec->type) {
+    case ONNXPTQ_TYPE_UINT8: *low = 0, *high = UINT8_MAX; break;
+    case ONNXPTQ_TYPE_INT16: *low = INT16_MIN, *high = INT16_MAX; break;
+    case ONNXPTQ_TYPE_UINT16: *low = 0, *high = UINT16_MAX; break;
+    case ONNXPTQ_TYPE_INT32: *low = INT32_MIN, *high = INT32_MAX; break;
+    default: *low = INT8_MIN, *high = INT8_MAX; break;
+    }
+    if (spec->narrow && is_signed(spec->type)) {
+        *low += 1;
+    }
+}
+
+/* Extent / codes as a float that is normal and by which no code overflows; 0 when there is no such float. */
+static float scale_of(double extent, double codes) {
+    double exact = extent / codes;
+    float scale = exact > (double)FLT_MAX ? FLT_MAX : (float)exact;
+    while (!isfinite(scale * (float)codes)) {
+        scale = nextafterf(scale, 0.0F);
+    }
+    return scale >= FLT_MIN ? scale : 0.0F;
+}
+
+static int32_t clamp_code(double code, int32_t low, int32_t high) {
+    if (code <= (double)low) {
+        return low;
+    }
+    return code >= (double)high ? high : (int32_t)code;
+}
+
+static void widen_range(double *min, double *max) {
+    if (!(*min <= *max)) { /* NaN too */
+        *min = *max = 0.0;
+    }
+    *min = fmax(fmin(*min, 0.0), -(double)FLT_MAX);
+    *max = fmin(fmax(*max, 0.0), (double)FLT_MAX);
+}
+
+/* Signed codes are symmetric around 0 from -high to high; unsigned ones span the whole type around the middle. */
+static struct oq_quant_params symmetric_params(const struct oq_quant_spec *spec, double min,
+                                               double max) {
+    int32_t low, high;
+    oq_quant_code_range(spec, &low, &high);
+    double extent = fmax(-min, max);
+    if (is_signed(spec->type)) {
+        float scale = scale_of(extent, (double)high);
+        return (struct oq_quant_params){scale > 0.0F ? scale : 1.0F, 0};
+    }
+    float scale = scale_of(2.0 * extent, (double)high);
+    return (struct oq_quant_params){scale > 0.0F ? scale : 1.0F, high / 2 + 1};
+}
+
+struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *spec, double min,
+                                                  double max) {
+    widen_range(&min, &max);
+    if (spec->symmetric) {
+        return symmetric_params(spec, min, max);
+    }
+    int32_t low, high;
+    oq_quant_code_range(spec, &low, &high);
+    float scale = scale_of(max - min, (double)high - (double)low);
+    if (scale <= 0.0F) {
+        return (struct oq_quant_params){1.0F, 0};
+    }
+    double zero_point = rint((double)low - min / (double)scale);
+    return (struct oq_quant_params){scale, clamp_code(zero_point, low, high)};
+}
+
+int32_t oq_quantize_value(const struct oq_quant_spec *spec, struct oq_quant_params params,
+                          float value) {
+    int32_t low, high;
+    oq_quant_code_range(spec, &low, &high);
+    if (isnan(value)) {
+        return params.zero_point;
+    }
+    float rounded = rintf(value / params.scale);
+    return clamp_code((double)rounded + (double)params.zero_point, low, high);
+}
+
+bool oq_bias_quantize(double value, float scale, int32_t *code) {
+    double exact = rint(value / (double)scale);
+    if (!(fabs(exact) <= (double)OQ_BIAS_CODE_MAX)) { /* NaN too */
+        return false;
+    }
+    *code = (int32_t)exact;
+    return true;
+}

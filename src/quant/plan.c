@@ -1,0 +1,232 @@
+/*
+ * The plan's container: adding, finding, joining. Which rules fill it is the matter of the targets.
+ */
+#include "quant/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t *fill_none(uint32_t *ids, size_t n) {
+    for (size_t i = 0; ids && i < n; i++) {
+        ids[i] = OQ_NONE;
+    }
+    return ids;
+}
+
+static bool allocate_tables(struct oq_plan *plan, const struct oq_graph *graph) {
+    plan->n_nodes = oq_graph_n_nodes(graph);
+    plan->n_values = oq_graph_n_values(graph);
+    struct oq_arena *arena = plan->arena;
+    plan->nodes = oq_arena_array(arena, plan->n_nodes, sizeof *plan->nodes);
+    plan->first_pair = fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
+    plan->first_weight = fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
+    plan->is_constant = oq_arena_array(arena, plan->n_values, sizeof(bool));
+    return plan->nodes && plan->first_pair && plan->first_weight && plan->is_constant;
+}
+
+enum onnxptq_status oq_plan_create(const struct oq_graph *graph, struct oq_plan **out,
+                                   struct onnxptq_error *error) {
+    struct oq_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) {
+        return oq_fail_memory(error, "plan");
+    }
+    plan->arena = oq_arena_create();
+    if (!plan->arena || !allocate_tables(plan, graph)) {
+        oq_plan_destroy(plan);
+        return oq_fail_memory(error, "plan");
+    }
+    for (size_t i = 0; i < plan->n_nodes; i++) {
+        plan->nodes[i] = (struct oq_plan_node){ONNXPTQ_DECISION_FLOAT, "no-rule",
+                                               "no rule of the target quantizes it"};
+    }
+    for (size_t i = 0; i < plan->n_values; i++) {
+        plan->is_constant[i] = oq_graph_constant(graph, (uint32_t)i) != NULL;
+    }
+    *out = plan;
+    return ONNXPTQ_OK;
+}
+
+void oq_plan_destroy(struct oq_plan *plan) {
+    if (!plan) {
+        return;
+    }
+    free(plan->pairs);
+    free(plan->weights);
+    free(plan->biases);
+    oq_arena_destroy(plan->arena);
+    free(plan);
+}
+
+static const char *keep_text(struct oq_plan *plan, const char *text) {
+    const char *copy = text ? oq_arena_strdup(plan->arena, text) : NULL;
+    return copy ? copy : "";
+}
+
+/* The capacity of a list of uses is the power of two that holds it, so it needs no field. */
+static bool add_use(struct oq_plan *plan, struct oq_use **uses, size_t *n, struct oq_use use) {
+    if (use.node == OQ_NONE) {
+        return true;
+    }
+    for (size_t i = 0; i < *n; i++) {
+        if ((*uses)[i].node == use.node && (*uses)[i].input == use.input) {
+            return true;
+        }
+    }
+    if ((*n & (*n - 1)) == 0) { /* 0, 1, 2, 4, ...: full */
+        struct oq_use *grown = oq_arena_array(plan->arena, *n ? *n * 2 : 1, sizeof *grown);
+        if (!grown) {
+            return false;
+        }
+        if (*n) {
+            memcpy(grown, *uses, *n * sizeof *grown);
+        }
+        *uses = grown;
+    }
+    (*uses)[(*n)++] = use;
+    return true;
+}
+
+static uint32_t find_pair_of_spec(const struct oq_plan *plan, uint32_t value,
+                                  const struct oq_quant_spec *spec) {
+    uint32_t pair = plan->first_pair[value];
+    while (pair != OQ_NONE && !oq_quant_spec_equal(&plan->pairs[pair].spec, spec)) {
+        pair = plan->pairs[pair].next;
+    }
+    return pair;
+}
+
+static uint32_t new_pair(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec,
+                         const char *rule, const char *reason) {
+    if (!oq_grow((void **)&plan->pairs, &plan->capacity_pairs, plan->n_pairs + 1,
+                 sizeof *plan->pairs)) {
+        return OQ_NONE;
+    }
+    uint32_t id = (uint32_t)plan->n_pairs++;
+    plan->pairs[id] = (struct oq_plan_pair){.value = value,
+                                            .spec = spec,
+                                            .group = plan->n_groups++,
+                                            .rule = keep_text(plan, rule),
+                                            .reason = keep_text(plan, reason),
+                                            .next = OQ_NONE};
+    uint32_t *link = &plan->first_pair[value];
+    while (*link != OQ_NONE) {
+        link = &plan->pairs[*link].next;
+    }
+    *link = id;
+    return id;
+}
+
+uint32_t oq_plan_add_pair(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec,
+                          struct oq_use use, const char *rule, const char *reason) {
+    uint32_t id = find_pair_of_spec(plan, value, &spec);
+    if (id == OQ_NONE) {
+        id = new_pair(plan, value, spec, rule, reason);
+    }
+    if (id == OQ_NONE || !add_use(plan, &plan->pairs[id].uses, &plan->pairs[id].n_uses, use)) {
+        return OQ_NONE;
+    }
+    return id;
+}
+
+uint32_t oq_plan_find_pair(const struct oq_plan *plan, uint32_t value) {
+    return plan->first_pair[value];
+}
+
+void oq_plan_join_groups(struct oq_plan *plan, uint32_t pair_a, uint32_t pair_b) {
+    uint32_t kept = plan->pairs[pair_a].group;
+    uint32_t joined = plan->pairs[pair_b].group;
+    for (size_t i = 0; kept != joined && i < plan->n_pairs; i++) {
+        if (plan->pairs[i].group == joined) {
+            plan->pairs[i].group = kept;
+        }
+    }
+}
+
+static uint32_t new_weight(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec, int axis,
+                           const char *rule, const char *reason) {
+    if (!oq_grow((void **)&plan->weights, &plan->capacity_weights, plan->n_weights + 1,
+                 sizeof *plan->weights)) {
+        return OQ_NONE;
+    }
+    uint32_t id = (uint32_t)plan->n_weights++;
+    plan->weights[id] = (struct oq_plan_weight){.value = value,
+                                                .spec = spec,
+                                                .axis = axis,
+                                                .rule = keep_text(plan, rule),
+                                                .reason = keep_text(plan, reason),
+                                                .next = OQ_NONE};
+    uint32_t *link = &plan->first_weight[value];
+    while (*link != OQ_NONE) {
+        link = &plan->weights[*link].next;
+    }
+    *link = id;
+    return id;
+}
+
+uint32_t oq_plan_add_weight(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec,
+                            int axis, struct oq_use use, const char *rule, const char *reason) {
+    uint32_t id = plan->first_weight[value];
+    while (id != OQ_NONE && (plan->weights[id].axis != axis ||
+                             !oq_quant_spec_equal(&plan->weights[id].spec, &spec))) {
+        id = plan->weights[id].next;
+    }
+    if (id == OQ_NONE) {
+        id = new_weight(plan, value, spec, axis, rule, reason);
+    }
+    if (id == OQ_NONE || !add_use(plan, &plan->weights[id].uses, &plan->weights[id].n_uses, use)) {
+        return OQ_NONE;
+    }
+    return id;
+}
+
+uint32_t oq_plan_add_bias(struct oq_plan *plan, struct oq_plan_bias bias) {
+    if (!oq_grow((void **)&plan->biases, &plan->capacity_biases, plan->n_biases + 1,
+                 sizeof *plan->biases)) {
+        return OQ_NONE;
+    }
+    plan->biases[plan->n_biases] = bias;
+    return (uint32_t)plan->n_biases++;
+}
+
+void oq_plan_set_node(struct oq_plan *plan, uint32_t node, enum onnxptq_decision decision,
+                      const char *rule, const char *reason) {
+    plan->nodes[node] =
+        (struct oq_plan_node){decision, keep_text(plan, rule), keep_text(plan, reason)};
+}
+
+static int compare_ids(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+enum onnxptq_status oq_plan_watched(const struct oq_plan *plan, uint32_t **values, size_t *n,
+                                    struct onnxptq_error *error) {
+    uint32_t *ids = plan->n_pairs ? calloc(plan->n_pairs, sizeof *ids) : NULL;
+    if (plan->n_pairs && !ids) {
+        return oq_fail_memory(error, "list of watched tensors");
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < plan->n_pairs; i++) {
+        const struct oq_plan_pair *pair = &plan->pairs[i];
+        if (!pair->has_fixed_range && !plan->is_constant[pair->value]) {
+            ids[count++] = pair->value;
+        }
+    }
+    if (count > 1) {
+        qsort(ids, count, sizeof *ids, compare_ids);
+    }
+    size_t distinct = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || ids[i] != ids[i - 1]) {
+            ids[distinct++] = ids[i];
+        }
+    }
+    if (distinct == 0) {
+        free(ids);
+        ids = NULL;
+    }
+    *values = ids;
+    *n = distinct;
+    return ONNXPTQ_OK;
+}
