@@ -1,0 +1,59 @@
+/*
+ * A job: everything between the options and the written model. Its stages are functions of this
+ * header, one file each or a few; job.c runs them in order.
+ */
+#ifndef OQ_API_JOB_H
+#define OQ_API_JOB_H
+
+#include "api/options.h"
+#include "api/report.h"
+#include "data/source.h"
+#include "model/write.h"
+#include "quant/target.h"
+
+struct onnxptq_job {
+    struct oq_options options;
+    struct oq_log log;         /* of our own modules: a warning becomes a note of the report too */
+    struct oq_log runtime_log; /* of ONNX Runtime: passed on, else left alone */
+    struct oq_report report;
+    struct oq_memory_sampler *sampler;
+    size_t next_stage;
+    bool failed;
+
+    struct oq_runtime *runtime;
+    const struct oq_target *target;
+    struct oq_model *original, *prepared; /* prepared: NULL when the original is used as it is */
+    struct oq_graph *graph;               /* of the model that is quantized */
+    struct oq_selection *selection;
+    struct oq_weight_file *weights; /* serves the sessions of all models */
+    struct oq_data_source *source;
+    struct oq_statistics *trace, *ranges; /* one per value of the graph; malloc'ed */
+    struct oq_plan *plan;
+    struct oq_emit_result emitted;
+    struct oq_writer *output;
+};
+
+/* The model that is quantized. */
+const struct oq_model *oq_job_model(const struct onnxptq_job *job);
+/* True when weights are so large that packed copies of them must not be made. */
+bool oq_job_is_large(const struct onnxptq_job *job);
+/* One statistics per value of the graph: seen[i] for values[i], nothing seen for all others.
+ * malloc'ed; NULL when out of memory. */
+struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_t *values, size_t n,
+                                     const struct oq_statistics *seen);
+
+/* Loads runtime and libraries, reads the model, proves that every operator has a provider, reads
+ * the user's selection. */
+enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* Opens the data and runs one sample with observers on every value. */
+enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_job_calibrate(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_job_commit(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * Stages calibrate and emit: ranges from all samples, then the quantized model in a temporary file.
+ */
+#include "api/job.h"
+#include "calib/watch.h"
+
+#include <stdlib.h>
+
+/* How many tensors with non-finite values are named, before they are only counted. */
+#define MAX_NAMED 8
+
+/* ---- Calibrate ----------------------------------------------------------------------------- */
+
+static void note_samples(struct onnxptq_job *job, const struct oq_data_runs *runs) {
+    struct onnxptq_report *report = &job->report.public;
+    report->n_calibration_samples = runs->n_samples;
+    report->held_back = oq_data_held_back(job->source);
+    if (!report->held_back) {
+        oq_report_add_note(
+            &job->report,
+            "all %zu samples serve both for calibration and for the check (fewer than "
+            "16)",
+            oq_data_n_samples(job->source));
+    }
+    if (runs->n_skipped > 0) {
+        oq_report_add_note(&job->report,
+                           "%zu samples were skipped in calibration: they do not fill the model's "
+                           "fixed batch",
+                           runs->n_skipped);
+    }
+}
+
+static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                           const struct oq_statistics *seen) {
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t count = seen[i].n_nan + seen[i].n_infinite;
+        if (count == 0 || ++n_found > MAX_NAMED) {
+            continue;
+        }
+        oq_report_add_note(
+            &job->report,
+            "tensor '%s' held %llu NaN and %llu infinite values, first at sample %zu; "
+            "its range leaves them out",
+            oq_graph_value(job->graph, values[i])->name, (unsigned long long)seen[i].n_nan,
+            (unsigned long long)seen[i].n_infinite, seen[i].first_nonfinite_sample);
+    }
+    if (n_found > MAX_NAMED) {
+        oq_report_add_note(&job->report, "%zu more tensors held values that are not finite",
+                           n_found - MAX_NAMED);
+    }
+}
+
+static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                                     struct oq_statistics *seen, struct onnxptq_error *error) {
+    struct oq_data_runs runs;
+    OQ_TRY(oq_data_runs(job->source, OQ_DATA_CALIBRATE, &runs, error));
+    note_samples(job, &runs);
+    struct oq_watch_spec spec = {.runtime = job->runtime,
+                                 .graph = job->graph,
+                                 .weights = job->weights,
+                                 .source = job->source,
+                                 .runs = &runs,
+                                 .values = values,
+                                 .n_values = n,
+                                 .stage = "calibrate",
+                                 .log = &job->log};
+    enum onnxptq_status status = n > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK;
+    oq_data_runs_reset(&runs);
+    return status;
+}
+
+enum onnxptq_status oq_job_calibrate(struct onnxptq_job *job, struct onnxptq_error *error) {
+    uint32_t *values = NULL;
+    size_t n = 0;
+    OQ_TRY(oq_plan_watched(job->plan, &values, &n, error));
+    struct oq_statistics *seen = calloc(n + 1, sizeof *seen);
+    enum onnxptq_status status = ONNXPTQ_OK;
+    if (seen == NULL) {
+        status = oq_fail_memory(error, "the ranges");
+        goto done;
+    }
+    OQ_TRY_DONE(watch_all(job, values, n, seen, error));
+    note_nonfinite(job, values, n, seen);
+    job->ranges = oq_job_scatter(job->graph, values, n, seen);
+    status = job->ranges ? ONNXPTQ_OK : oq_fail_memory(error, "the ranges");
+done:
+    free(seen);
+    free(values);
+    return status;
+}
+
+/* ---- Emit ---------------------------------------------------------------------------------- */
+
+enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) {
+    struct oq_emit_spec spec = {.graph = job->graph,
+                                .plan = job->plan,
+                                .ranges = job->ranges,
+                                .trace = job->trace,
+                                .spill_beside = job->options.quantize.output_path};
+    OQ_TRY(oq_emit(&spec, &job->emitted, error));
+    OQ_TRY(oq_report_add_numbers(&job->report, job->graph, job->plan, job->ranges, &job->emitted,
+                                 error));
+    OQ_TRY(oq_writer_create(job->options.quantize.output_path, &job->output, error));
+    OQ_TRY(oq_model_write(job->emitted.model, job->output, error));
+    OQ_TRY(oq_writer_finish(job->output, error));
+    job->report.public.output_bytes = oq_writer_offset(job->output);
+    return ONNXPTQ_OK;
+}

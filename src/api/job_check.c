@@ -1,0 +1,190 @@
+/*
+ * Stages check and commit: the result beside the original on samples, then in its place.
+ */
+#include "api/job.h"
+
+#include "base/number.h"
+
+#include <stdlib.h>
+
+/* The runtime's optimizer turns Q/DQ into integer kernels, whose rounding differs a little from the
+ * plain operators'. Below this it does not differ a little. */
+#define SAME_RESULT_DB 10.0
+
+/* ---- Sessions ------------------------------------------------------------------------------ */
+
+static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq_model *model,
+                                        enum oq_optimization optimization, const char *purpose,
+                                        struct oq_session **session, struct onnxptq_error *error) {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    OQ_TRY(oq_session_bytes(model, job->weights, &bytes, &size, error));
+    struct oq_session_spec spec = {.model = bytes,
+                                   .size = size,
+                                   .weights_folder = oq_weight_file_folder(job->weights),
+                                   .optimization = optimization,
+                                   .no_prepacking = oq_job_is_large(job),
+                                   .purpose = purpose};
+    enum onnxptq_status status = oq_session_create(job->runtime, &spec, session, error);
+    free(bytes);
+    return status;
+}
+
+static enum onnxptq_status open_result(struct onnxptq_job *job, enum oq_optimization optimization,
+                                       struct oq_session **session, struct onnxptq_error *error) {
+    return open_session(job, job->emitted.model, optimization,
+                        optimization == OQ_OPTIMIZE_ALL
+                            ? "check of the quantized model"
+                            : "check of the quantized model without optimizations",
+                        session, error);
+}
+
+static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data_runs *runs,
+                                   const struct oq_log *log, struct oq_session *reference,
+                                   struct oq_session *candidate, struct oq_output_quality **quality,
+                                   struct onnxptq_error *error) {
+    size_t n = oq_session_n_outputs(reference);
+    if (oq_session_n_outputs(candidate) != n) {
+        return oq_fail(error, ONNXPTQ_ERROR_INTERNAL,
+                       "cannot compare the models: they have %zu and %zu outputs", n,
+                       oq_session_n_outputs(candidate));
+    }
+    struct oq_output_quality *measured = calloc(n + 1, sizeof *measured);
+    if (measured == NULL) {
+        return oq_fail_memory(error, "the check");
+    }
+    struct oq_compare_spec spec = {.reference = reference,
+                                   .candidate = candidate,
+                                   .source = job->source,
+                                   .runs = runs,
+                                   .log = log};
+    enum onnxptq_status status = oq_compare(&spec, measured, error);
+    if (status != ONNXPTQ_OK) {
+        free(measured);
+        return status;
+    }
+    *quality = measured;
+    return ONNXPTQ_OK;
+}
+
+/* ---- Against the original ------------------------------------------------------------------ */
+
+static enum onnxptq_status measure(struct onnxptq_job *job, const struct oq_data_runs *runs,
+                                   struct onnxptq_error *error) {
+    struct oq_session *reference = NULL, *candidate = NULL;
+    struct oq_output_quality *quality = NULL;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    OQ_TRY_DONE(open_session(job, job->original, OQ_OPTIMIZE_ALL, "check of the original model",
+                             &reference, error));
+    OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_ALL, &candidate, error));
+    OQ_TRY_DONE(compare(job, runs, &job->log, reference, candidate, &quality, error));
+    OQ_TRY_DONE(
+        oq_report_add_outputs(&job->report, quality, oq_session_n_outputs(reference), error));
+done:
+    free(quality);
+    oq_session_destroy(candidate);
+    oq_session_destroy(reference);
+    return status;
+}
+
+/* ---- With optimizations off ---------------------------------------------------------------- */
+
+static void note_difference(struct onnxptq_job *job, const struct oq_output_quality *quality,
+                            size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        double sqnr = 0;
+        if (quality[i].comparable && oq_type_is_float(quality[i].type) &&
+            oq_quality_sqnr(&quality[i], &sqnr) && sqnr < SAME_RESULT_DB) {
+            oq_report_add_note(
+                &job->report,
+                "LOW QUALITY: output '%s' depends on the runtime's optimizations: with "
+                "them on and off the quantized model agrees to %.1f dB only",
+                quality[i].name, sqnr);
+        }
+    }
+}
+
+/* Fresh sessions for both: operators may keep state from run to run. */
+static enum onnxptq_status compare_optimizations(struct onnxptq_job *job,
+                                                 const struct oq_data_runs *run,
+                                                 struct onnxptq_error *error) {
+    struct oq_session *plain = NULL, *optimized = NULL;
+    struct oq_output_quality *quality = NULL;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_NONE, &plain, error));
+    OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_ALL, &optimized, error));
+    OQ_TRY_DONE(compare(job, run, NULL, optimized, plain, &quality, error));
+    note_difference(job, quality, oq_session_n_outputs(optimized));
+done:
+    free(quality);
+    oq_session_destroy(optimized);
+    oq_session_destroy(plain);
+    return status;
+}
+
+/* True when the original does not run without optimizations either: then it is not our doing. */
+static bool original_fails_too(struct onnxptq_job *job, const struct oq_data_runs *run) {
+    struct oq_session *a = NULL, *b = NULL;
+    struct oq_output_quality *quality = NULL;
+    const char *purpose = "check of the original model without optimizations";
+    bool runs =
+        open_session(job, job->original, OQ_OPTIMIZE_NONE, purpose, &a, NULL) == ONNXPTQ_OK &&
+        open_session(job, job->original, OQ_OPTIMIZE_NONE, purpose, &b, NULL) == ONNXPTQ_OK &&
+        compare(job, run, NULL, a, b, &quality, NULL) == ONNXPTQ_OK;
+    free(quality);
+    oq_session_destroy(b);
+    oq_session_destroy(a);
+    return !runs;
+}
+
+/* A result that only one optimization level runs is not valid. One run tells. */
+static enum onnxptq_status check_without_optimizations(struct onnxptq_job *job,
+                                                       const struct oq_data_runs *runs,
+                                                       struct onnxptq_error *error) {
+    struct oq_data_runs one = *runs;
+    one.n_runs = 1;
+    one.n_samples = runs->first[1] - runs->first[0];
+    struct onnxptq_error reason = {0};
+    enum onnxptq_status status = compare_optimizations(job, &one, &reason);
+    if (status == ONNXPTQ_ERROR_RUNTIME && original_fails_too(job, &one)) {
+        oq_report_add_note(&job->report,
+                           "with the runtime's optimizations off neither the original nor the "
+                           "quantized model runs");
+        return ONNXPTQ_OK;
+    }
+    if (status != ONNXPTQ_OK) {
+        return oq_fail(error, status, "%s", reason.message);
+    }
+    return ONNXPTQ_OK;
+}
+
+/* ---- Stages -------------------------------------------------------------------------------- */
+
+enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) {
+    struct oq_data_runs runs;
+    OQ_TRY(oq_data_runs(job->source, OQ_DATA_CHECK, &runs, error));
+    job->report.public.n_check_samples = runs.n_samples;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    if (runs.n_runs == 0) {
+        oq_report_add_note(&job->report,
+                           "the result was not measured: there are too few samples for "
+                           "one run of the check");
+    } else {
+        OQ_TRY_DONE(measure(job, &runs, error));
+        if (!oq_job_is_large(job)) {
+            OQ_TRY_DONE(check_without_optimizations(job, &runs, error));
+        }
+    }
+done:
+    oq_data_runs_reset(&runs);
+    return status;
+}
+
+enum onnxptq_status oq_job_commit(struct onnxptq_job *job, struct onnxptq_error *error) {
+    /* What the check left goes first, so that nothing but the output is there once the output is.
+     */
+    oq_emit_result_reset(&job->emitted);
+    oq_weight_file_destroy(job->weights);
+    job->weights = NULL;
+    return oq_writer_commit(job->output, error);
+}

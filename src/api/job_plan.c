@@ -1,0 +1,165 @@
+/*
+ * Stages from the file to the plan: read, prepare, trace, plan.
+ */
+#include "api/declare.h"
+#include "api/job.h"
+#include "calib/watch.h"
+#include "prepare/prepare.h"
+#include "runtime/probe.h"
+
+#include <stdlib.h>
+
+/* Above this the packed copies of the weights would cost more than they gain. */
+#define LARGE_MODEL_BYTES ((uint64_t)1 << 30)
+
+const struct oq_model *oq_job_model(const struct onnxptq_job *job) {
+    return job->prepared ? job->prepared : job->original;
+}
+
+bool oq_job_is_large(const struct onnxptq_job *job) {
+    return job->report.public.model_bytes > LARGE_MODEL_BYTES;
+}
+
+/* ---- Read ---------------------------------------------------------------------------------- */
+
+static enum onnxptq_status keep_runtime_version(struct onnxptq_job *job,
+                                                struct onnxptq_error *error) {
+    const char *version = oq_runtime_version(job->runtime);
+    job->report.public.runtime_version = oq_arena_strdup(job->report.arena, version);
+    return job->report.public.runtime_version ? ONNXPTQ_OK : oq_fail_memory(error, "the report");
+}
+
+enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *options = &job->options.quantize;
+    struct onnxptq_report *report = &job->report.public;
+    OQ_TRY(oq_runtime_open(&job->options.runtime, &job->runtime_log, &job->runtime, error));
+    OQ_TRY(keep_runtime_version(job, error));
+    OQ_TRY(oq_model_read(options->model_path, &job->original, error));
+    report->model_bytes = oq_model_bytes(job->original);
+    OQ_TRY(oq_graph_build(job->original, &job->graph, error));
+    OQ_TRY(oq_probe_require_all(job->runtime, job->graph, error));
+    OQ_TRY(oq_selection_create(options, job->graph, &job->selection, error));
+    return oq_declare_inputs(job->graph, job->report.arena, &report->inputs, &report->n_inputs,
+                             error);
+}
+
+/* ---- Prepare ------------------------------------------------------------------------------- */
+
+enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error *error) {
+    OQ_TRY(oq_prepare(job->graph, &job->prepared, error));
+    if (job->prepared != NULL) {
+        oq_graph_destroy(job->graph);
+        job->graph = NULL;
+        OQ_TRY(oq_graph_build(job->prepared, &job->graph, error));
+    }
+    return oq_weight_file_create(job->options.quantize.output_path, &job->weights, error);
+}
+
+/* ---- Trace --------------------------------------------------------------------------------- */
+
+static enum onnxptq_status open_data(struct onnxptq_job *job, struct onnxptq_error *error) {
+    const struct onnxptq_report *report = &job->report.public;
+    struct oq_data_spec spec = {.options = &job->options.quantize,
+                                .inputs = report->inputs,
+                                .n_inputs = report->n_inputs,
+                                .log = &job->log};
+    return oq_data_open(&spec, &job->source, error);
+}
+
+/* What a run produces: inputs and results of nodes in every scope. Constants need no run to be
+ * known. */
+static size_t list_dynamic_values(const struct oq_graph *graph, uint32_t *values) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < oq_graph_n_values(graph); i++) {
+        const struct oq_value *value = oq_graph_value(graph, i);
+        bool constant = value->initializer != NULL || value->sparse_initializer != NULL;
+        if (!constant && (value->producer != OQ_NONE || value->is_input)) {
+            values[n++] = i;
+        }
+    }
+    return n;
+}
+
+/* One row, whatever the batch: rules look at shapes. Where the batch is fixed a whole one is
+ * needed. */
+static enum onnxptq_status watch_one_run(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                                         struct oq_statistics *seen, struct onnxptq_error *error) {
+    struct oq_data_runs runs;
+    OQ_TRY(oq_data_runs(job->source, OQ_DATA_CALIBRATE, &runs, error));
+    size_t first[] = {0, 1};
+    struct oq_data_runs one = {
+        .n_runs = 1, .n_samples = 1, .first = first, .samples = runs.samples};
+    bool fixed = oq_data_batch_fixed(job->source);
+    struct oq_watch_spec spec = {.runtime = job->runtime,
+                                 .graph = job->graph,
+                                 .weights = job->weights,
+                                 .source = job->source,
+                                 .runs = fixed || runs.n_runs == 0 ? &runs : &one,
+                                 .max_runs = 1,
+                                 .values = values,
+                                 .n_values = n,
+                                 .stage = "trace",
+                                 .log = &job->log};
+    enum onnxptq_status status = oq_watch(&spec, seen, error);
+    oq_data_runs_reset(&runs);
+    return status;
+}
+
+struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_t *values, size_t n,
+                                     const struct oq_statistics *seen) {
+    size_t n_all = oq_graph_n_values(graph);
+    struct oq_statistics *all = calloc(n_all + 1, sizeof *all);
+    if (all == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n_all; i++) {
+        oq_statistics_init(&all[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        all[values[i]] = seen[i];
+    }
+    return all;
+}
+
+enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *error) {
+    OQ_TRY(open_data(job, error));
+    size_t n_all = oq_graph_n_values(job->graph);
+    uint32_t *values = calloc(n_all + 1, sizeof *values);
+    struct oq_statistics *seen = calloc(n_all + 1, sizeof *seen);
+    enum onnxptq_status status = ONNXPTQ_OK;
+    if (values == NULL || seen == NULL) {
+        status = oq_fail_memory(error, "the trace");
+        goto done;
+    }
+    size_t n = list_dynamic_values(job->graph, values);
+    OQ_TRY_DONE(watch_one_run(job, values, n, seen, error));
+    job->trace = oq_job_scatter(job->graph, values, n, seen);
+    status = job->trace ? ONNXPTQ_OK : oq_fail_memory(error, "the trace");
+done:
+    free(values);
+    free(seen);
+    return status;
+}
+
+/* ---- Plan ---------------------------------------------------------------------------------- */
+
+enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *options = &job->options.quantize;
+    struct oq_plan_context context = {
+        .graph = job->graph,
+        .trace = job->trace,
+        .selection = job->selection,
+        .size_rules =
+            options->size_rules < 0 ? job->target->size_rules_default : options->size_rules == 1,
+        .foreign_edges = options->foreign_edges,
+    };
+    OQ_TRY(oq_plan_create(job->graph, &job->plan, error));
+    OQ_TRY(oq_target_plan(job->target, &context, job->plan, error));
+    if (job->plan->n_pairs == 0 && job->plan->n_weights == 0) {
+        oq_report_add_note(
+            &job->report,
+            "nothing is quantized: the output is a copy of the model; the reasons are "
+            "listed by node with --verbose and --json");
+    }
+    return oq_report_add_nodes(&job->report, job->graph, job->plan, error);
+}

@@ -1,0 +1,166 @@
+/*
+ * Making JSON text.
+ */
+#include "api/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void oq_json_init(struct oq_json *json) {
+    json->doc = yyjson_mut_doc_new(NULL);
+    json->root = yyjson_mut_obj(json->doc);
+    json->failed = json->root == NULL;
+    yyjson_mut_doc_set_root(json->doc, json->root);
+}
+
+enum onnxptq_status oq_json_finish(struct oq_json *json, char **text, struct onnxptq_error *error) {
+    char *written = NULL;
+    if (text != NULL && !json->failed) {
+        written = yyjson_mut_write(json->doc, YYJSON_WRITE_PRETTY_TWO_SPACES, NULL);
+    }
+    yyjson_mut_doc_free(json->doc);
+    json->doc = NULL;
+    if (text == NULL) {
+        return ONNXPTQ_OK;
+    }
+    if (written == NULL) {
+        return oq_fail_memory(error, "the report");
+    }
+    *text = written;
+    return ONNXPTQ_OK;
+}
+
+/* ---- Text that is always UTF-8 ------------------------------------------------------------- */
+
+/* Length of the UTF-8 sequence at `p`, 0 when there is none (overlong forms and surrogates
+ * included). `p` is terminated by a zero byte, which is never part of a sequence. */
+static size_t sequence_length(const unsigned char *p) {
+    if (p[0] < 0x80) {
+        return 1;
+    }
+    size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
+    if (p[0] < 0xC2 || p[0] > 0xF4) {
+        return 0;
+    }
+    /* The second byte alone tells overlong forms, surrogates and what lies beyond U+10FFFF. */
+    unsigned char low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
+    if (p[1] < low || p[1] > high) {
+        return 0;
+    }
+    for (size_t i = 2; i < length; i++) {
+        if (p[i] < 0x80 || p[i] > 0xBF) {
+            return 0;
+        }
+    }
+    return length;
+}
+
+static char *with_replacements(const char *text) {
+    char *clean = malloc(3 * strlen(text) + 1);
+    if (clean == NULL) {
+        return NULL;
+    }
+    char *to = clean;
+    for (const char *from = text; *from != '\0';) {
+        size_t length = sequence_length((const unsigned char *)from);
+        if (length > 0) {
+            memcpy(to, from, length);
+            to += length;
+            from += length;
+        } else {
+            memcpy(to, "\xEF\xBF\xBD", 3);
+            to += 3;
+            from++;
+        }
+    }
+    *to = '\0';
+    return clean;
+}
+
+static bool is_valid(const char *text) {
+    for (const char *p = text; *p != '\0';) {
+        size_t length = sequence_length((const unsigned char *)p);
+        if (length == 0) {
+            return false;
+        }
+        p += length;
+    }
+    return true;
+}
+
+static yyjson_mut_val *make_text(struct oq_json *json, const char *text) {
+    if (text == NULL) {
+        return yyjson_mut_null(json->doc);
+    }
+    if (is_valid(text)) {
+        return yyjson_mut_strcpy(json->doc, text);
+    }
+    char *clean = with_replacements(text);
+    yyjson_mut_val *value = clean ? yyjson_mut_strcpy(json->doc, clean) : NULL;
+    free(clean);
+    return value;
+}
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+static yyjson_mut_val *add(struct oq_json *json, yyjson_mut_val *parent, const char *key,
+                           yyjson_mut_val *value) {
+    bool good = key ? yyjson_mut_obj_add(parent, make_text(json, key), value)
+                    : yyjson_mut_arr_append(parent, value);
+    json->failed = json->failed || !good;
+    return good ? value : NULL;
+}
+
+yyjson_mut_val *oq_json_object(struct oq_json *json, yyjson_mut_val *parent, const char *key) {
+    return add(json, parent, key, yyjson_mut_obj(json->doc));
+}
+
+yyjson_mut_val *oq_json_array(struct oq_json *json, yyjson_mut_val *parent, const char *key) {
+    return add(json, parent, key, yyjson_mut_arr(json->doc));
+}
+
+void oq_json_text(struct oq_json *json, yyjson_mut_val *parent, const char *key, const char *text) {
+    add(json, parent, key, make_text(json, text));
+}
+
+void oq_json_number(struct oq_json *json, yyjson_mut_val *parent, const char *key, double value) {
+    add(json, parent, key,
+        isfinite(value) ? yyjson_mut_real(json->doc, value) : yyjson_mut_null(json->doc));
+}
+
+void oq_json_integer(struct oq_json *json, yyjson_mut_val *parent, const char *key, int64_t value) {
+    add(json, parent, key, yyjson_mut_sint(json->doc, value));
+}
+
+void oq_json_count(struct oq_json *json, yyjson_mut_val *parent, const char *key, uint64_t value) {
+    add(json, parent, key, yyjson_mut_uint(json->doc, value));
+}
+
+void oq_json_bool(struct oq_json *json, yyjson_mut_val *parent, const char *key, bool value) {
+    add(json, parent, key, yyjson_mut_bool(json->doc, value));
+}
+
+void oq_json_null(struct oq_json *json, yyjson_mut_val *parent, const char *key) {
+    add(json, parent, key, yyjson_mut_null(json->doc));
+}
+
+void oq_json_declaration(struct oq_json *json, yyjson_mut_val *parent,
+                         const struct onnxptq_tensor *tensor) {
+    yyjson_mut_val *object = oq_json_object(json, parent, NULL);
+    oq_json_text(json, object, "name", tensor->name);
+    oq_json_text(json, object, "type", onnxptq_type_name(tensor->type));
+    if (tensor->type == ONNXPTQ_TYPE_UNDEFINED) {
+        oq_json_null(json, object, "shape");
+        return;
+    }
+    yyjson_mut_val *shape = oq_json_array(json, object, "shape");
+    for (size_t i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] < 0) {
+            oq_json_null(json, shape, NULL);
+        } else {
+            oq_json_integer(json, shape, NULL, tensor->shape[i]);
+        }
+    }
+}

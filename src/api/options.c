@@ -1,0 +1,258 @@
+/*
+ * Options: init, copy by size, checks.
+ */
+#include "api/options.h"
+
+#include "base/file.h"
+#include "quant/target.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Init and copy ------------------------------------------------------------------------- */
+
+/* A caller built against an older header has a shorter struct: only what it has is written. */
+void onnxptq_runtime_options_fill(struct onnxptq_runtime_options *options, size_t size) {
+    struct onnxptq_runtime_options defaults = {.struct_size = size};
+    memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
+}
+
+void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options, size_t size) {
+    struct onnxptq_quantize_options defaults = {
+        .struct_size = size,
+        .target = "tensorrt",
+        .method = ONNXPTQ_METHOD_MAX,
+        .size_rules = -1,
+    };
+    memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
+}
+
+static enum onnxptq_status check_size(size_t given, size_t known, const char *what,
+                                      struct onnxptq_error *error) {
+    if (given < sizeof(size_t)) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot read %s options: struct_size is %zu; fill them with "
+                       "onnxptq_%s_options_init() first",
+                       what, given, what);
+    }
+    if (given > known) {
+        return oq_fail(
+            error, ONNXPTQ_ERROR_USAGE,
+            "cannot read %s options: they are of a newer header (%zu bytes, this library "
+            "knows %zu); use the library that belongs to the header",
+            what, given, known);
+    }
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_runtime_options_copy(const struct onnxptq_runtime_options *given,
+                                            struct onnxptq_runtime_options *out,
+                                            struct onnxptq_error *error) {
+    onnxptq_runtime_options_init(out);
+    if (given == NULL) {
+        return ONNXPTQ_OK;
+    }
+    OQ_TRY(check_size(given->struct_size, sizeof *out, "runtime", error));
+    memcpy(out, given, given->struct_size);
+    out->struct_size = sizeof *out;
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_options_copy(const struct onnxptq_quantize_options *given,
+                                    struct oq_options *out, struct onnxptq_error *error) {
+    if (given == NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot quantize: no options given");
+    }
+    OQ_TRY(check_size(given->struct_size, sizeof out->quantize, "quantize", error));
+    onnxptq_quantize_options_init(&out->quantize);
+    memcpy(&out->quantize, given, given->struct_size);
+    out->quantize.struct_size = sizeof out->quantize;
+    OQ_TRY(oq_runtime_options_copy(out->quantize.runtime, &out->runtime, error));
+    out->quantize.runtime = &out->runtime;
+    if (out->quantize.target == NULL) {
+        out->quantize.target = oq_target_find(NULL)->name;
+    }
+    return ONNXPTQ_OK;
+}
+
+const char *oq_method_name(enum onnxptq_method method) {
+    switch (method) {
+    case ONNXPTQ_METHOD_MAX: return "max";
+    }
+    return NULL;
+}
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+struct text_list {
+    const char *what;
+    const char *const *items;
+    size_t n;
+};
+
+static enum onnxptq_status check_lists(const struct oq_options *options,
+                                       struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *q = &options->quantize;
+    const struct onnxptq_runtime_options *r = &options->runtime;
+    const struct text_list lists[] = {
+        {"custom operator libraries", r->custom_op_libraries, r->n_custom_op_libraries},
+        {"providers", r->providers, r->n_providers},
+        {"operator types", q->op_types, q->n_op_types},
+        {"excluded operator types", q->exclude_op_types, q->n_exclude_op_types},
+        {"node patterns", q->nodes, q->n_nodes},
+        {"excluded node patterns", q->exclude_nodes, q->n_exclude_nodes},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        for (size_t j = 0; j < lists[i].n; j++) {
+            if (lists[i].items == NULL || lists[i].items[j] == NULL ||
+                lists[i].items[j][0] == '\0') {
+                return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                               "cannot use the list of %s: entry %zu is empty", lists[i].what, j);
+            }
+        }
+    }
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status check_data(const struct onnxptq_quantize_options *q,
+                                      struct onnxptq_error *error) {
+    int n_sources = (q->data_path != NULL) + (q->data != NULL) + (q->random_samples > 0);
+    if (n_sources == 0) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot calibrate: no samples given; pass calibration data with --data, or "
+                       "--random-data N where random values will do");
+    }
+    if (n_sources > 1) {
+        return oq_fail(
+            error, ONNXPTQ_ERROR_USAGE,
+            "cannot calibrate: more than one source of samples given; keep one of --data "
+            "and --random-data");
+    }
+    if (q->data != NULL && (q->data->read == NULL || q->data->n_samples == 0)) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot read the data source: it has no samples or no read function");
+    }
+    if (q->random_samples == 0 && q->n_input_ranges > 0) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use --input-range: it describes random data, and --data is given");
+    }
+    if (q->random_samples == 0 && q->n_input_shapes > 0) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use --input-shape: it describes random data, and --data is given");
+    }
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status check_random(const struct onnxptq_quantize_options *q,
+                                        struct onnxptq_error *error) {
+    for (size_t i = 0; i < q->n_input_ranges; i++) {
+        const struct onnxptq_input_range *range = &q->input_ranges[i];
+        if (range->name == NULL || !isfinite(range->low) || !isfinite(range->high) ||
+            range->low > range->high) {
+            return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                           "cannot use the range of input '%s': %g to %g is no range; give two "
+                           "finite numbers, the lower first",
+                           range->name ? range->name : "", range->low, range->high);
+        }
+    }
+    for (size_t i = 0; i < q->n_input_shapes; i++) {
+        const struct onnxptq_input_shape *shape = &q->input_shapes[i];
+        bool good = shape->name != NULL && shape->rank <= ONNXPTQ_MAX_RANK;
+        for (size_t d = 0; good && d < shape->rank; d++) {
+            good = shape->shape[d] >= 0;
+        }
+        if (!good) {
+            return oq_fail(
+                error, ONNXPTQ_ERROR_USAGE,
+                "cannot use the shape of input '%s': it has a negative dimension or more "
+                "than %d of them",
+                shape->name ? shape->name : "", ONNXPTQ_MAX_RANK);
+        }
+    }
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_fail_no_target(const char *name, struct onnxptq_error *error) {
+    return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                   "cannot use target '%s': there is none of that name; choose one of: %s", name,
+                   oq_target_names());
+}
+
+static enum onnxptq_status check_choices(const struct oq_options *options,
+                                         struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *q = &options->quantize;
+    if (oq_target_find(q->target) == NULL) {
+        return oq_fail_no_target(q->target, error);
+    }
+    if (oq_method_name(q->method) == NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot use method %d: there is none",
+                       q->method);
+    }
+    if (q->size_rules < -1 || q->size_rules > 1) {
+        return oq_fail(
+            error, ONNXPTQ_ERROR_USAGE,
+            "cannot use size_rules %d: it is 1 (on), 0 (off) or -1 (the target's default)",
+            q->size_rules);
+    }
+    if (q->foreign_edges != ONNXPTQ_FOREIGN_FLOAT && q->foreign_edges != ONNXPTQ_FOREIGN_FUSE) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use foreign_edges %d: there is no such choice", q->foreign_edges);
+    }
+    if (options->runtime.threads < 0) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot run with %d threads: give 1 or more",
+                       options->runtime.threads);
+    }
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_options_check(const struct oq_options *options,
+                                     struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *q = &options->quantize;
+    if (q->model_path == NULL || q->model_path[0] == '\0') {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot quantize: no model given");
+    }
+    if (q->output_path == NULL || q->output_path[0] == '\0') {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot quantize model '%s': no output given; name it with -o",
+                       q->model_path);
+    }
+    OQ_TRY(check_choices(options, error));
+    OQ_TRY(check_lists(options, error));
+    OQ_TRY(check_data(q, error));
+    return check_random(q, error);
+}
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+static enum onnxptq_status check_output(const struct onnxptq_quantize_options *q,
+                                        struct onnxptq_error *error) {
+    if (oq_path_is_folder(q->output_path)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "cannot write output '%s': it is a folder; name a file", q->output_path);
+    }
+    if (!q->overwrite && oq_path_exists(q->output_path)) {
+        return oq_fail(
+            error, ONNXPTQ_ERROR_USAGE,
+            "cannot write output '%s': it exists; choose another name, or pass --force to "
+            "replace it",
+            q->output_path);
+    }
+    struct oq_writer *probe = NULL;
+    OQ_TRY(oq_writer_create(q->output_path, &probe, error));
+    oq_writer_destroy(probe);
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_options_check_files(const struct oq_options *options,
+                                           struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *q = &options->quantize;
+    if (!oq_path_exists(q->model_path)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read model '%s': no such file",
+                       q->model_path);
+    }
+    if (q->data_path != NULL && !oq_path_exists(q->data_path)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "cannot read calibration data '%s': no such file or folder", q->data_path);
+    }
+    return check_output(q, error);
+}

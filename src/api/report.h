@@ -1,0 +1,48 @@
+/*
+ * What a run found out, collected stage by stage. Strings of the graph and the plan are borrowed:
+ * both live as long as the job. Everything else is in the report's arena.
+ */
+#ifndef OQ_API_REPORT_H
+#define OQ_API_REPORT_H
+
+#include "base/arena.h"
+#include "check/compare.h"
+#include "quant/emit.h"
+
+#define OQ_REPORT_MAX_STAGES 16
+
+struct oq_report {
+    struct onnxptq_report public;
+    struct oq_arena *arena;
+    struct onnxptq_stage_report stages[OQ_REPORT_MAX_STAGES];
+    char **notes;
+    size_t n_notes, capacity_notes;
+};
+
+enum onnxptq_status oq_report_init(struct oq_report *report, struct onnxptq_error *error)
+    OQ_MUST_USE;
+void oq_report_reset(struct oq_report *report);
+
+void oq_report_add_stage(struct oq_report *report, const char *name, double seconds);
+/* A line for the user; one that is there already is not added again. Lost when out of memory. */
+void oq_report_add_note(struct oq_report *report, const char *format, ...) OQ_PRINTF(2, 3);
+
+enum onnxptq_status oq_report_add_nodes(struct oq_report *report, const struct oq_graph *graph,
+                                        const struct oq_plan *plan, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* Pairs (those that were dropped become a note) and weights. `ranges`: one per value of the graph.
+ */
+enum onnxptq_status oq_report_add_numbers(struct oq_report *report, const struct oq_graph *graph,
+                                          const struct oq_plan *plan,
+                                          const struct oq_statistics *ranges,
+                                          const struct oq_emit_result *emitted,
+                                          struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_report_add_outputs(struct oq_report *report,
+                                          const struct oq_output_quality *quality, size_t n,
+                                          struct onnxptq_error *error) OQ_MUST_USE;
+
+/* The report as JSON text (docs/report.md), malloc'ed. */
+enum onnxptq_status oq_report_write_json(const struct onnxptq_report *report, char **text,
+                                         struct onnxptq_error *error) OQ_MUST_USE;
+
+#endif
