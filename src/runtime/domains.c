@@ -1,0 +1,81 @@
+/*
+ * Called once by runtime.c, when the libraries are loaded.
+ */
+#include "runtime/domains.h"
+
+#include "runtime/ort.h"
+#include "runtime/stub.h"
+
+#include <stdlib.h>
+
+struct trial {
+    const struct oq_runtime *runtime;
+    uint8_t *model;
+    size_t size;
+};
+
+/* A session with the chosen libraries; what the runtime says of it goes to `ort`. */
+static enum onnxptq_status try_libraries(const struct trial *trial, size_t n, const size_t *chosen,
+                                         OrtStatus **ort, struct onnxptq_error *error) {
+    const struct oq_runtime *runtime = trial->runtime;
+    const OrtApi *api = runtime->api;
+    OrtSessionOptions *options = NULL;
+    OrtSession *session = NULL;
+    OQ_TRY(oq_ort_check(api, api->CreateSessionOptions(&options), ONNXPTQ_ERROR_RUNTIME, error,
+                        "cannot create session options"));
+    enum onnxptq_status status =
+        oq_ort_check(api, api->SetIntraOpNumThreads(options, 1), ONNXPTQ_ERROR_RUNTIME, error,
+                     "cannot set the threads of a session");
+    for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
+        status = oq_custom_op_register(&runtime->custom_ops.libraries[chosen[i]], runtime->base, api,
+                                       options, error);
+    }
+    if (status == ONNXPTQ_OK) {
+        *ort = api->CreateSessionFromArray(runtime->env, trial->model, trial->size, options,
+                                           &session);
+    }
+    if (session != NULL) api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+    return status;
+}
+
+static enum onnxptq_status check_alone(const struct trial *trial, size_t library,
+                                       struct onnxptq_error *error) {
+    OrtStatus *ort = NULL;
+    OQ_TRY(try_libraries(trial, 1, &library, &ort, error));
+    return oq_ort_check(trial->runtime->api, ort, ONNXPTQ_ERROR_LIBRARY, error,
+                        "cannot use the operators of custom operator library '%s'",
+                        oq_runtime_library_name(trial->runtime, library));
+}
+
+static enum onnxptq_status check_pair(const struct trial *trial, size_t first, size_t second,
+                                      struct onnxptq_error *error) {
+    OrtStatus *ort = NULL;
+    const size_t chosen[] = {first, second};
+    OQ_TRY(try_libraries(trial, 2, chosen, &ort, error));
+    return oq_ort_check(trial->runtime->api, ort, ONNXPTQ_ERROR_LIBRARY, error,
+                        "cannot use custom operator libraries '%s' and '%s' together",
+                        oq_runtime_library_name(trial->runtime, first),
+                        oq_runtime_library_name(trial->runtime, second));
+}
+
+static enum onnxptq_status check_all(const struct trial *trial, struct onnxptq_error *error) {
+    size_t n = oq_runtime_n_libraries(trial->runtime);
+    for (size_t i = 0; i < n; i++) {
+        OQ_TRY(check_alone(trial, i, error));
+        for (size_t j = 0; j < i; j++) {
+            OQ_TRY(check_pair(trial, j, i, error));
+        }
+    }
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_domains_check(const struct oq_runtime *runtime,
+                                     struct onnxptq_error *error) {
+    struct trial trial = {.runtime = runtime};
+    if (oq_runtime_n_libraries(runtime) == 0) return ONNXPTQ_OK;
+    OQ_TRY(oq_stub_constant(&trial.model, &trial.size, error));
+    enum onnxptq_status status = check_all(&trial, error);
+    free(trial.model);
+    return status;
+}

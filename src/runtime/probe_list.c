@@ -1,0 +1,205 @@
+/*
+ * Used by probe.c. Function bodies are not in the graph index, so they are walked here.
+ */
+#include "runtime/probe_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+/* Out of memory leaves an item without table, instead of ending the program. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* A local function of the model; several overloads of one name are queued together. */
+struct function {
+    const char *key; /* as an operator's name */
+    Onnx__FunctionProto *proto;
+    struct function *next_overload, *next_called;
+    bool called;
+    UT_hash_handle hh;
+};
+
+struct seen {
+    const char *key;
+    size_t entry;
+    UT_hash_handle hh;
+};
+
+struct walk {
+    const struct oq_graph *graph;
+    struct oq_arena *scratch;
+    struct oq_arena *names; /* the model's */
+    struct function *functions;
+    struct function *called; /* bodies still to be walked */
+    struct seen *seen;
+    struct oq_probe_list *list;
+};
+
+/* Where nodes come from: their opset imports. */
+struct origin {
+    Onnx__OperatorSetIdProto **imports;
+    size_t n_imports;
+};
+
+static const char *make_op_name(struct oq_arena *arena, const char *domain, const char *type) {
+    if (type == NULL) type = "";
+    return oq_is_default_domain(domain) ? oq_arena_strdup(arena, type)
+                                        : oq_arena_printf(arena, "%s::%s", domain, type);
+}
+
+static bool add_function(struct walk *walk, Onnx__FunctionProto *proto) {
+    struct function *function = oq_arena_alloc(walk->scratch, sizeof *function);
+    struct function *first = NULL;
+    if (function == NULL) return false;
+    function->proto = proto;
+    function->key = make_op_name(walk->scratch, proto->domain, proto->name);
+    if (function->key == NULL) return false;
+    HASH_FIND_STR(walk->functions, function->key, first);
+    if (first != NULL) {
+        function->next_overload = first->next_overload;
+        first->next_overload = function;
+        return true;
+    }
+    HASH_ADD_KEYPTR(hh, walk->functions, function->key, strlen(function->key), function);
+    return function->hh.tbl != NULL;
+}
+
+/* True when `op_name` is a local function; its body is queued. */
+static bool call_function(struct walk *walk, const char *op_name) {
+    struct function *function = NULL;
+    HASH_FIND_STR(walk->functions, op_name, function);
+    if (function == NULL) return false;
+    if (!function->called) {
+        function->called = true;
+        function->next_called = walk->called;
+        walk->called = function;
+    }
+    return true;
+}
+
+static bool add_entry(struct walk *walk, const struct oq_probe_entry *entry) {
+    struct oq_probe_list *list = walk->list;
+    struct seen *seen = NULL;
+    HASH_FIND_STR(walk->seen, entry->op_name, seen);
+    if (seen != NULL) {
+        list->entries[seen->entry].count++;
+        return true;
+    }
+    seen = oq_arena_alloc(walk->scratch, sizeof *seen);
+    if (seen == NULL || !oq_grow((void **)&list->entries, &list->capacity, list->n + 1,
+                                 sizeof *list->entries)) {
+        return false;
+    }
+    seen->key = entry->op_name;
+    seen->entry = list->n;
+    list->entries[list->n++] = *entry;
+    HASH_ADD_KEYPTR(hh, walk->seen, seen->key, strlen(seen->key), seen);
+    return seen->hh.tbl != NULL;
+}
+
+static struct oq_probe_entry make_entry(const Onnx__NodeProto *proto, struct origin origin,
+                                        const char *op_name, const char *first_node) {
+    return (struct oq_probe_entry){.domain = proto->domain != NULL ? proto->domain : "",
+                                   .type = proto->op_type != NULL ? proto->op_type : "",
+                                   .imports = origin.imports,
+                                   .n_imports = origin.n_imports,
+                                   .op_name = op_name,
+                                   .first_node = first_node,
+                                   .count = 1};
+}
+
+static bool walk_graph_nodes(struct walk *walk) {
+    const Onnx__ModelProto *model = oq_model_proto(oq_graph_model(walk->graph));
+    struct origin origin = {model->opset_import, model->n_opset_import};
+    for (uint32_t i = 0; i < oq_graph_n_nodes(walk->graph); i++) {
+        const struct oq_node *node = oq_graph_node(walk->graph, i);
+        if (call_function(walk, node->op_name)) continue;
+        struct oq_probe_entry entry = make_entry(node->proto, origin, node->op_name, node->name);
+        entry.foreign = node->foreign;
+        if (!add_entry(walk, &entry)) return false;
+    }
+    return true;
+}
+
+static const char *make_node_name(struct oq_arena *arena, const Onnx__NodeProto *node) {
+    if (node->name != NULL && node->name[0] != '\0') return node->name;
+    for (size_t i = 0; i < node->n_output; i++) {
+        if (node->output[i][0] != '\0') return oq_arena_printf(arena, "@%s", node->output[i]);
+    }
+    return "";
+}
+
+static bool walk_body_nodes(struct walk *walk, struct origin origin, Onnx__NodeProto **nodes,
+                            size_t n);
+
+static bool walk_attributes(struct walk *walk, struct origin origin, const Onnx__NodeProto *node) {
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = node->attribute[i];
+        if (attribute->g != NULL &&
+            !walk_body_nodes(walk, origin, attribute->g->node, attribute->g->n_node)) {
+            return false;
+        }
+        for (size_t j = 0; j < attribute->n_graphs; j++) {
+            const Onnx__GraphProto *graph = attribute->graphs[j];
+            if (!walk_body_nodes(walk, origin, graph->node, graph->n_node)) return false;
+        }
+    }
+    return true;
+}
+
+static bool walk_body_nodes(struct walk *walk, struct origin origin, Onnx__NodeProto **nodes,
+                            size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const Onnx__NodeProto *node = nodes[i];
+        const char *op_name = make_op_name(walk->names, node->domain, node->op_type);
+        const char *name = make_node_name(walk->names, node);
+        if (op_name == NULL || name == NULL) return false;
+        if (!call_function(walk, op_name)) {
+            struct oq_probe_entry entry = make_entry(node, origin, op_name, name);
+            entry.foreign = !oq_is_default_domain(node->domain) &&
+                            oq_operator_find(node->domain, entry.type) == NULL;
+            if (!add_entry(walk, &entry)) return false;
+        }
+        if (!walk_attributes(walk, origin, node)) return false;
+    }
+    return true;
+}
+
+static bool walk_functions(struct walk *walk) {
+    while (walk->called != NULL) {
+        const struct function *function = walk->called;
+        walk->called = function->next_called;
+        for (; function != NULL; function = function->next_overload) {
+            Onnx__FunctionProto *proto = function->proto;
+            struct origin origin = {proto->opset_import, proto->n_opset_import};
+            if (!walk_body_nodes(walk, origin, proto->node, proto->n_node)) return false;
+        }
+    }
+    return true;
+}
+
+static bool walk_model(struct walk *walk) {
+    const Onnx__ModelProto *model = oq_model_proto(oq_graph_model(walk->graph));
+    for (size_t i = 0; i < model->n_functions; i++) {
+        if (!add_function(walk, model->functions[i])) return false;
+    }
+    return walk_graph_nodes(walk) && walk_functions(walk);
+}
+
+enum onnxptq_status oq_probe_list_build(const struct oq_graph *graph, struct oq_probe_list *list,
+                                        struct onnxptq_error *error) {
+    *list = (struct oq_probe_list){0};
+    struct walk walk = {.graph = graph,
+                        .scratch = oq_arena_create(),
+                        .names = oq_model_arena(oq_graph_model(graph)),
+                        .list = list};
+    bool done = walk.scratch != NULL && walk_model(&walk);
+    HASH_CLEAR(hh, walk.functions);
+    HASH_CLEAR(hh, walk.seen);
+    oq_arena_destroy(walk.scratch);
+    return done ? ONNXPTQ_OK : oq_fail_memory(error, "the list of operators");
+}
+
+void oq_probe_list_reset(struct oq_probe_list *list) {
+    free(list->entries);
+    *list = (struct oq_probe_list){0};
+}
