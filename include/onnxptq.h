@@ -135,7 +135,8 @@ struct onnxptq_data_source {
                                 size_t n_inputs, struct onnxptq_error *error);
 };
 
-/* `stage` is "trace", "calibrate" or "check"; called after each run. Return false to stop. */
+/* `stage` is "trace", "calibrate" or "check"; called after each run, with the samples done and in
+ * all. Return false to stop. */
 typedef bool (*onnxptq_progress_fn)(void *user, const char *stage, size_t done, size_t total);
 
 enum onnxptq_log_level { ONNXPTQ_LOG_WARNING = 1, ONNXPTQ_LOG_INFO, ONNXPTQ_LOG_DEBUG };
@@ -280,6 +281,8 @@ struct onnxptq_stage_report {
 struct onnxptq_report {
     size_t struct_size;
     const char *model_path, *output_path, *target, *method, *runtime_version;
+    const char *const *custom_op_libraries; /* as given, duplicates dropped */
+    size_t n_custom_op_libraries;
     const struct onnxptq_tensor *inputs; /* declarations of what the model is fed; data is NULL */
     size_t n_inputs;
     const struct onnxptq_node_report *nodes;

@@ -22,18 +22,27 @@ bool oq_job_is_large(const struct onnxptq_job *job) {
 
 /* ---- Read ---------------------------------------------------------------------------------- */
 
-static enum onnxptq_status keep_runtime_version(struct onnxptq_job *job,
-                                                struct onnxptq_error *error) {
-    const char *version = oq_runtime_version(job->runtime);
-    job->report.public.runtime_version = oq_arena_strdup(job->report.arena, version);
-    return job->report.public.runtime_version ? ONNXPTQ_OK : oq_fail_memory(error, "the report");
+static enum onnxptq_status describe_runtime(struct onnxptq_job *job, struct onnxptq_error *error) {
+    struct onnxptq_report *report = &job->report.public;
+    size_t n = oq_runtime_n_libraries(job->runtime);
+    const char **libraries = oq_arena_array(job->report.arena, n, sizeof *libraries);
+    if (libraries == NULL) {
+        return oq_fail_memory(error, "the report");
+    }
+    for (size_t i = 0; i < n; i++) {
+        libraries[i] = oq_runtime_library_name(job->runtime, i);
+    }
+    report->runtime_version = oq_runtime_version(job->runtime);
+    report->custom_op_libraries = libraries;
+    report->n_custom_op_libraries = n;
+    return ONNXPTQ_OK;
 }
 
 enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *error) {
     const struct onnxptq_quantize_options *options = &job->options.quantize;
     struct onnxptq_report *report = &job->report.public;
     OQ_TRY(oq_runtime_open(&job->options.runtime, &job->runtime_log, &job->runtime, error));
-    OQ_TRY(keep_runtime_version(job, error));
+    OQ_TRY(describe_runtime(job, error));
     OQ_TRY(oq_model_read(options->model_path, &job->original, error));
     report->model_bytes = oq_model_bytes(job->original);
     OQ_TRY(oq_graph_build(job->original, &job->graph, error));
@@ -100,7 +109,9 @@ static enum onnxptq_status watch_one_run(struct onnxptq_job *job, const uint32_t
                                  .n_values = n,
                                  .stage = "trace",
                                  .log = &job->log};
+    job->running = spec.runs;
     enum onnxptq_status status = oq_watch(&spec, seen, error);
+    job->running = NULL;
     oq_data_runs_reset(&runs);
     return status;
 }

@@ -173,9 +173,10 @@ static enum onnxptq_status check_random(const struct onnxptq_quantize_options *q
 }
 
 enum onnxptq_status oq_fail_no_target(const char *name, struct onnxptq_error *error) {
-    return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                   "cannot use target '%s': there is none of that name; choose one of: %s", name,
-                   oq_target_names());
+    return oq_fail(
+        error, ONNXPTQ_ERROR_USAGE,
+        "cannot use target '%s' (--target): there is none of that name; choose one of: %s", name,
+        oq_target_names());
 }
 
 static enum onnxptq_status check_choices(const struct oq_options *options,
@@ -249,10 +250,6 @@ enum onnxptq_status oq_options_check_files(const struct oq_options *options,
     if (!oq_path_exists(q->model_path)) {
         return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read model '%s': no such file",
                        q->model_path);
-    }
-    if (q->data_path != NULL && !oq_path_exists(q->data_path)) {
-        return oq_fail(error, ONNXPTQ_ERROR_IO,
-                       "cannot read calibration data '%s': no such file or folder", q->data_path);
     }
     return check_output(q, error);
 }

@@ -26,8 +26,8 @@ enum onnxptq_status oq_runtime_options_copy(const struct onnxptq_runtime_options
 enum onnxptq_status oq_options_check(const struct oq_options *options, struct onnxptq_error *error)
     OQ_MUST_USE;
 
-/* The files they name: input and data there, output free (or to be overwritten) and its folder
- * writable, which is proven by creating a file. */
+/* The files they name: the model is there (data is opened once the model is known to run), output
+ * free (or to be overwritten) and its folder writable, which is proven by creating a file. */
 enum onnxptq_status oq_options_check_files(const struct oq_options *options,
                                            struct onnxptq_error *error) OQ_MUST_USE;
 

@@ -138,6 +138,10 @@ static void write_head(struct oq_json *json, const struct onnxptq_report *report
     oq_json_text(json, json->root, "target", report->target);
     oq_json_text(json, json->root, "method", report->method);
     oq_json_text(json, json->root, "runtime", report->runtime_version);
+    yyjson_mut_val *libraries = oq_json_array(json, json->root, "custom_op_libraries");
+    for (size_t i = 0; i < report->n_custom_op_libraries; i++) {
+        oq_json_text(json, libraries, NULL, report->custom_op_libraries[i]);
+    }
     yyjson_mut_val *inputs = oq_json_array(json, json->root, "inputs");
     for (size_t i = 0; i < report->n_inputs; i++) {
         oq_json_declaration(json, inputs, &report->inputs[i]);
