@@ -43,6 +43,10 @@ uint64_t oq_model_bytes(const struct oq_model *model);
 enum onnxptq_status oq_model_add_file(struct oq_model *model, struct oq_mapping mapping,
                                       uint32_t *index, struct onnxptq_error *error) OQ_MUST_USE;
 
+/* The bytes of a mapped tensor, or NULL when they do not lie inside that data file. */
+const uint8_t *oq_model_data(const struct oq_model *model, uint32_t file, uint64_t offset,
+                             uint64_t length);
+
 /* Version of the default domain ("" or "ai.onnx"), 0 when it is not imported. */
 int64_t oq_model_opset(const struct oq_model *model);
 

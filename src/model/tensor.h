@@ -16,6 +16,15 @@ struct oq_tensor_view {
     size_t size;
 };
 
+/* Checks that shape and data of a tensor agree: no negative dimension, no overflow, exactly one place for the data
+ * and as much of it as the shape asks for. Element types that are not known pass with any amount. The message does not
+ * name the tensor. */
+enum onnxptq_status oq_tensor_check(const struct oq_model *model, const Onnx__TensorProto *tensor,
+                                    struct onnxptq_error *error) OQ_MUST_USE;
+
+/* Bytes of the tensor's raw form; false for strings, unknown types and broken shapes. */
+bool oq_tensor_byte_size(const Onnx__TensorProto *tensor, size_t *n_elements, size_t *size);
+
 /* Tensors stored in typed fields (float_data, ...) are converted once into the model's arena.
  * Strings are not supported: ONNXPTQ_ERROR_UNSUPPORTED. */
 enum onnxptq_status oq_tensor_view(const struct oq_model *model, const Onnx__TensorProto *tensor,

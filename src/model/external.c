@@ -1,0 +1,212 @@
+/*
+ * External data of the input: each file that tensors refer to is mapped once and becomes a data file of the
+ * model, so that from here on the tensors look like those of the model file itself.
+ */
+#include "base/map.h"
+#include "model/model_make.h"
+#include "model/tensor.h"
+#include "model/walk.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct attachment {
+    struct oq_model *model;
+    const char *folder;  /* of the model, or NULL */
+    char *real_folder;   /* links followed; made when first needed */
+    struct oq_map *files; /* location -> index of the data file */
+};
+
+/* What a tensor's external_data says. */
+struct reference {
+    const char *location;
+    uint64_t offset, length;
+    bool has_length;
+};
+
+static bool parse_number(const char *text, uint64_t *out) {
+    uint64_t value = 0;
+    if (text[0] == '\0') {
+        return false;
+    }
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value)) {
+            return false;
+        }
+    }
+    *out = value;
+    return true;
+}
+
+static enum onnxptq_status read_reference(const Onnx__TensorProto *tensor, struct reference *out,
+                                          struct onnxptq_error *error) {
+    struct reference reference = {.location = NULL};
+    for (size_t i = 0; i < tensor->n_external_data; i++) {
+        const char *key = tensor->external_data[i]->key;
+        const char *value = tensor->external_data[i]->value;
+        if (key == NULL || value == NULL) {
+            continue;
+        }
+        bool good = true;
+        if (strcmp(key, "location") == 0) {
+            reference.location = value;
+        } else if (strcmp(key, "offset") == 0) {
+            good = parse_number(value, &reference.offset);
+        } else if (strcmp(key, "length") == 0) {
+            good = reference.has_length = parse_number(value, &reference.length);
+        }
+        if (!good) {
+            return oq_fail(error, ONNXPTQ_ERROR_MODEL, "its external data has %s '%s'", key, value);
+        }
+    }
+    if (reference.location == NULL || reference.location[0] == '\0') {
+        return oq_fail(error, ONNXPTQ_ERROR_MODEL, "its external data names no file");
+    }
+    *out = reference;
+    return ONNXPTQ_OK;
+}
+
+/* A link may lead elsewhere, but not out of the folder: models from strangers must not read any file. */
+static enum onnxptq_status check_target(const struct attachment *attachment, const char *location,
+                                        const char *target, struct onnxptq_error *error) {
+    const size_t length = strlen(attachment->real_folder);
+    const bool root = strcmp(attachment->real_folder, "/") == 0;
+    if (root || (strncmp(target, attachment->real_folder, length) == 0 && target[length] == '/')) {
+        return ONNXPTQ_OK;
+    }
+    return oq_fail(error, ONNXPTQ_ERROR_MODEL,
+                   "its external data '%s' is a link that leads out of the model's folder; copy the "
+                   "file there",
+                   location);
+}
+
+/* Maps the file at `path`, named `location` in the model. */
+static enum onnxptq_status map_target(struct attachment *attachment, const char *location,
+                                      const char *path, struct oq_mapping *out,
+                                      struct onnxptq_error *error) {
+    char *target = oq_path_resolve(path);
+    if (target == NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "its external data '%s' is missing; put the file beside the model",
+                       location);
+    }
+    enum onnxptq_status status = check_target(attachment, location, target, error);
+    if (status == ONNXPTQ_OK) {
+        status = oq_mapping_open(target, out, error);
+        if (status != ONNXPTQ_OK) {
+            oq_prefix(error, status, "its external data '%s': ", location);
+        }
+    }
+    free(target);
+    return status;
+}
+
+static enum onnxptq_status open_location(struct attachment *attachment, const char *location,
+                                         uint32_t *file, struct onnxptq_error *error) {
+    if (attachment->folder == NULL || !oq_path_is_inside(location)) {
+        return oq_fail(error, ONNXPTQ_ERROR_MODEL,
+                       "its external data '%s' is outside the model's folder, which is not allowed",
+                       location);
+    }
+    if (attachment->real_folder == NULL) {
+        attachment->real_folder = oq_path_resolve(attachment->folder);
+    }
+    char *path = oq_path_join(attachment->folder, location);
+    if (path == NULL || attachment->real_folder == NULL) {
+        free(path);
+        return oq_fail_memory(error, "a path");
+    }
+    struct oq_mapping mapping;
+    const enum onnxptq_status status = map_target(attachment, location, path, &mapping, error);
+    free(path);
+    return status == ONNXPTQ_OK
+               ? oq_model_take_input(attachment->model, mapping, NULL, file, error)
+               : status;
+}
+
+static enum onnxptq_status find_file(struct attachment *attachment, const char *location,
+                                     uint32_t *file, struct onnxptq_error *error) {
+    size_t known;
+    if (oq_map_get_name(attachment->files, location, &known)) {
+        *file = (uint32_t)known;
+        return ONNXPTQ_OK;
+    }
+    OQ_TRY(open_location(attachment, location, file, error));
+    if (!oq_map_put_name(attachment->files, location, *file)) {
+        return oq_fail_memory(error, "the list of external files");
+    }
+    return ONNXPTQ_OK;
+}
+
+/* The end of the data: as told, else as the shape asks, else the end of the file. */
+static enum onnxptq_status place(const struct attachment *attachment, Onnx__TensorProto *tensor,
+                                 struct reference reference, uint32_t file,
+                                 struct onnxptq_error *error) {
+    const uint64_t available =
+        oq_data_file_mapping(oq_model_data_file(attachment->model, file))->size;
+    size_t n_elements, size;
+    if (!reference.has_length) {
+        if (oq_tensor_byte_size(tensor, &n_elements, &size)) {
+            reference.length = size;
+        } else {
+            reference.length = available > reference.offset ? available - reference.offset : 0;
+        }
+    }
+    if (reference.offset > available || reference.length > available - reference.offset) {
+        return oq_fail(error, ONNXPTQ_ERROR_MODEL,
+                       "its external data '%s' is too short: %" PRIu64 " bytes at offset %" PRIu64
+                       " are asked for, the file has %" PRIu64,
+                       reference.location, reference.length, reference.offset, available);
+    }
+    tensor->has_data_file = tensor->has_data_offset = tensor->has_data_length = 1;
+    tensor->data_file = file;
+    tensor->data_offset = reference.offset;
+    tensor->data_length = reference.length;
+    tensor->n_external_data = 0;
+    tensor->external_data = NULL;
+    tensor->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__DEFAULT;
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status attach(struct attachment *attachment, Onnx__TensorProto *tensor,
+                                  struct onnxptq_error *error) {
+    struct reference reference;
+    uint32_t file = 0;
+    if (tensor->has_data_length || (tensor->has_raw_data && tensor->raw_data.len > 0)) {
+        return oq_fail(error, ONNXPTQ_ERROR_MODEL, "it has both data and external data");
+    }
+    OQ_TRY(read_reference(tensor, &reference, error));
+    OQ_TRY(find_file(attachment, reference.location, &file, error));
+    tensor->has_raw_data = 0;
+    return place(attachment, tensor, reference, file, error);
+}
+
+static enum onnxptq_status visit(void *user, const struct oq_tensor_site *site,
+                                 Onnx__TensorProto *tensor, struct onnxptq_error *error) {
+    if (!tensor->has_data_location ||
+        tensor->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+        return ONNXPTQ_OK;
+    }
+    const enum onnxptq_status status = attach(user, tensor, error);
+    if (status == ONNXPTQ_OK) {
+        return ONNXPTQ_OK;
+    }
+    char text[1024];
+    oq_tensor_site_text(site, tensor, text, sizeof text);
+    return oq_prefix(error, status, "%s: ", text);
+}
+
+enum onnxptq_status oq_model_attach_external(struct oq_model *model, const char *folder,
+                                             struct onnxptq_error *error) {
+    struct attachment attachment = {.model = model, .folder = folder, .files = oq_map_create()};
+    if (attachment.files == NULL) {
+        return oq_fail_memory(error, "the list of external files");
+    }
+    const struct oq_visitor visitor = {.user = &attachment, .tensor = visit};
+    const enum onnxptq_status status = oq_walk_model(oq_model_proto(model), &visitor, error);
+    oq_map_destroy(attachment.files);
+    free(attachment.real_folder);
+    return status;
+}

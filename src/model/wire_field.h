@@ -1,0 +1,36 @@
+/*
+ * One field of the protobuf wire format. Shared by the passes of wire.h.
+ */
+#ifndef OQ_MODEL_WIRE_FIELD_H
+#define OQ_MODEL_WIRE_FIELD_H
+
+#include "model/wire.h"
+#include "onnx.pb-c.h"
+
+enum oq_wire_type { OQ_WIRE_VARINT = 0, OQ_WIRE_64 = 1, OQ_WIRE_LENGTH = 2, OQ_WIRE_32 = 5 };
+
+#define OQ_WIRE_MAX_VARINT 10
+
+/* Private fields of TensorProto. */
+enum { OQ_FIELD_FILE = 536870001, OQ_FIELD_OFFSET, OQ_FIELD_LENGTH };
+
+struct oq_wire_field {
+    uint32_t number;
+    enum oq_wire_type type;
+    uint64_t varint;      /* OQ_WIRE_VARINT: the value */
+    const uint8_t *start; /* of the tag */
+    const uint8_t *value; /* of the payload */
+    const uint8_t *end;
+};
+
+/* Reads the field at `p`, which is below `end`. NULL, or a sentence saying what is wrong with it. */
+const char *oq_wire_read_field(const uint8_t *p, const uint8_t *end, struct oq_wire_field *out);
+
+/* Writes a number of 1 to OQ_WIRE_MAX_VARINT bytes; returns how many. */
+size_t oq_wire_encode(uint8_t *p, uint64_t value);
+size_t oq_wire_encode_tag(uint8_t *p, uint32_t number, enum oq_wire_type type);
+
+/* True for the messages in which a TensorProto can lie. */
+bool oq_wire_may_hold_tensor(const ProtobufCMessageDescriptor *descriptor);
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * Reading direction of wire.h: checks a model file and leaves its large raw_data behind.
+ */
+#include "model/model.h"
+#include "model/wire_field.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Lengths of rewritten messages are known only afterwards, so they take this many bytes, padded. */
+#define LENGTH_BYTES 5
+
+struct shrinker {
+    const uint8_t *base; /* start of the file */
+    uint32_t file;
+    struct oq_bytes *out;
+    struct onnxptq_error *error;
+};
+
+/* One message in the file. */
+struct message {
+    const ProtobufCMessageDescriptor *descriptor;
+    const uint8_t *start, *end;
+    unsigned depth; /* 1 is the model */
+    bool rewrite;   /* false: checked only */
+};
+
+static enum onnxptq_status broken(const struct shrinker *shrinker, const struct message *message,
+                                  const uint8_t *at, const char *fact) {
+    return oq_fail(shrinker->error, ONNXPTQ_ERROR_MODEL,
+                   "it is not a valid ONNX file: %s (%s, byte %" PRIu64 ")", fact,
+                   message->descriptor->short_name, (uint64_t)(at - shrinker->base));
+}
+
+/* A known part of the model that runs past the end of the file tells that the file was cut short. */
+static enum onnxptq_status broken_field(const struct shrinker *shrinker,
+                                        const struct message *message, const uint8_t *at,
+                                        const struct oq_wire_field *field, const char *fact) {
+    const ProtobufCFieldDescriptor *known =
+        message->depth == 1 && field->number != 0
+            ? protobuf_c_message_descriptor_get_field(message->descriptor, field->number)
+            : NULL;
+    if (known == NULL || field->type != OQ_WIRE_LENGTH) {
+        return broken(shrinker, message, at, fact);
+    }
+    return oq_fail(shrinker->error, ONNXPTQ_ERROR_MODEL,
+                   "it ends in the middle of its %s; the file was cut short: copy it again",
+                   known->name);
+}
+
+static bool fits(const ProtobufCFieldDescriptor *known, enum oq_wire_type type) {
+    const bool packed = known->label == PROTOBUF_C_LABEL_REPEATED && type == OQ_WIRE_LENGTH;
+    switch (known->type) {
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE: return type == OQ_WIRE_LENGTH;
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32: return packed || type == OQ_WIRE_32;
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64: return packed || type == OQ_WIRE_64;
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_BOOL:
+    case PROTOBUF_C_TYPE_ENUM: return packed || type == OQ_WIRE_VARINT;
+    }
+    return false;
+}
+
+static enum onnxptq_status append(const struct shrinker *shrinker, const void *data, size_t size) {
+    if (!oq_bytes_append(shrinker->out, data, size)) {
+        return oq_fail_memory(shrinker->error, "the model's structure");
+    }
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status shrink_message(const struct shrinker *shrinker, struct message message);
+
+static enum onnxptq_status rewrite_submessage(const struct shrinker *shrinker,
+                                              const struct oq_wire_field *field,
+                                              struct message inner) {
+    uint8_t head[OQ_WIRE_MAX_VARINT + LENGTH_BYTES] = {0};
+    const size_t tag = oq_wire_encode_tag(head, field->number, OQ_WIRE_LENGTH);
+    OQ_TRY(append(shrinker, head, tag + LENGTH_BYTES));
+    const size_t start = shrinker->out->size;
+    OQ_TRY(shrink_message(shrinker, inner));
+    const uint64_t size = shrinker->out->size - start;
+    if (size > OQ_WIRE_MAX_SIZE) {
+        return broken(shrinker, &inner, field->start, "a message is larger than protobuf allows");
+    }
+    uint8_t *length = shrinker->out->data + start - LENGTH_BYTES;
+    for (unsigned i = 0; i < LENGTH_BYTES; i++) {
+        const uint8_t more = i + 1 < LENGTH_BYTES ? 0x80 : 0;
+        length[i] = (uint8_t)(((size >> (7 * i)) & 0x7fu) | more);
+    }
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status shrink_submessage(const struct shrinker *shrinker,
+                                             const struct message *message,
+                                             const struct oq_wire_field *field,
+                                             const ProtobufCMessageDescriptor *descriptor) {
+    if (message->depth >= OQ_WIRE_MAX_DEPTH) {
+        return broken(shrinker, message, field->start, "its parts are nested too deeply");
+    }
+    struct message inner = {descriptor, field->value, field->end, message->depth + 1, false};
+    if (message->rewrite && oq_wire_may_hold_tensor(descriptor)) {
+        inner.rewrite = true;
+        return rewrite_submessage(shrinker, field, inner);
+    }
+    OQ_TRY(shrink_message(shrinker, inner));
+    return message->rewrite ? append(shrinker, field->start, (size_t)(field->end - field->start))
+                            : ONNXPTQ_OK;
+}
+
+static enum onnxptq_status leave_data(const struct shrinker *shrinker,
+                                      const struct oq_wire_field *field) {
+    struct oq_wire_fields fields = {.head_size = 0};
+    oq_wire_add_varint(&fields, OQ_FIELD_FILE, shrinker->file);
+    oq_wire_add_varint(&fields, OQ_FIELD_OFFSET, (uint64_t)(field->value - shrinker->base));
+    oq_wire_add_varint(&fields, OQ_FIELD_LENGTH, (uint64_t)(field->end - field->value));
+    return append(shrinker, fields.head, fields.head_size);
+}
+
+static bool is_large_data(const struct message *message, const struct oq_wire_field *field) {
+    enum { RAW_DATA = 9 };
+    return message->descriptor == &onnx__tensor_proto__descriptor && field->number == RAW_DATA &&
+           field->end - field->value >= OQ_MAPPED_MINIMUM;
+}
+
+static enum onnxptq_status shrink_field(const struct shrinker *shrinker,
+                                        const struct message *message,
+                                        const struct oq_wire_field *field) {
+    if (message->descriptor == &onnx__tensor_proto__descriptor && field->number >= OQ_FIELD_FILE &&
+        field->number <= OQ_FIELD_LENGTH) {
+        return broken(shrinker, message, field->start,
+                      "it uses a field number that is reserved for this program");
+    }
+    const ProtobufCFieldDescriptor *known =
+        protobuf_c_message_descriptor_get_field(message->descriptor, field->number);
+    if (known != NULL && !fits(known, field->type)) {
+        return broken(shrinker, message, field->start, "a field is of the wrong kind");
+    }
+    if (known != NULL && known->type == PROTOBUF_C_TYPE_MESSAGE) {
+        return shrink_submessage(shrinker, message, field, known->descriptor);
+    }
+    if (known != NULL && known->type == PROTOBUF_C_TYPE_STRING && field->end > field->value &&
+        memchr(field->value, 0, (size_t)(field->end - field->value)) != NULL) {
+        /* A C string would lose what follows. */
+        return broken(shrinker, message, field->start, "a text holds a zero byte");
+    }
+    if (!message->rewrite) {
+        return ONNXPTQ_OK;
+    }
+    return is_large_data(message, field)
+               ? leave_data(shrinker, field)
+               : append(shrinker, field->start, (size_t)(field->end - field->start));
+}
+
+static enum onnxptq_status shrink_message(const struct shrinker *shrinker, struct message message) {
+    for (const uint8_t *p = message.start; p < message.end;) {
+        struct oq_wire_field field = {.number = 0};
+        const char *fact = oq_wire_read_field(p, message.end, &field);
+        if (fact != NULL) {
+            return broken_field(shrinker, &message, p, &field, fact);
+        }
+        OQ_TRY(shrink_field(shrinker, &message, &field));
+        p = field.end;
+    }
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_wire_shrink(const uint8_t *data, size_t size, uint32_t file,
+                                   struct oq_bytes *out, struct onnxptq_error *error) {
+    const struct shrinker shrinker = {data, file, out, error};
+    const struct message model = {&onnx__model_proto__descriptor, data, data + size, 1, true};
+    return size == 0 ? ONNXPTQ_OK : shrink_message(&shrinker, model);
+}
