@@ -10,6 +10,7 @@ encoder   12 transformer layers as an exporter writes them: MatMul and Add for e
 
 The weights are random, scaled so that activations keep an ordinary range; nobody should expect the outputs to mean anything.
 """
+
 import sys
 
 import numpy as np
@@ -37,12 +38,17 @@ class Graph:
         return output
 
     def normal(self, shape, deviation):
-        return (self.random.standard_normal(shape, dtype=np.float32) * np.float32(deviation)).astype(np.float32)
+        return (
+            self.random.standard_normal(shape, dtype=np.float32) * np.float32(deviation)
+        ).astype(np.float32)
 
     def save(self, path, name, inputs, outputs):
         graph = helper.make_graph(self.nodes, name, inputs, outputs, self.weights)
         model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="onnxptq-bench"
+            graph,
+            opset_imports=[helper.make_opsetid("", 17)],
+            ir_version=8,
+            producer_name="onnxptq-bench",
         )
         onnx.checker.check_model(model)
         onnx.save(model, path)
@@ -51,7 +57,13 @@ class Graph:
 def convolution(g, x, name, channels_in, channels, kernel, stride=1, gain=1.0):
     """A convolution whose output channels differ in scale, as they do once BatchNormalization is folded in."""
     spread = np.exp(g.random.normal(0, 0.3, (channels, 1, 1, 1))).astype(np.float32)
-    w = g.normal((channels, channels_in, kernel, kernel), gain * np.sqrt(2 / (channels_in * kernel * kernel))) * spread
+    w = (
+        g.normal(
+            (channels, channels_in, kernel, kernel),
+            gain * np.sqrt(2 / (channels_in * kernel * kernel)),
+        )
+        * spread
+    )
     return g.node(
         "Conv",
         [x, g.weight(name + ".weight", w), g.weight(name + ".bias", g.normal((channels,), 0.1))],
@@ -67,7 +79,9 @@ def convolution(g, x, name, channels_in, channels, kernel, stride=1, gain=1.0):
 def bottleneck(g, x, name, channels_in, width, stride):
     """One residual block; the branch is damped so that 16 of them in a row do not blow the activations up."""
     y = g.node("Relu", [convolution(g, x, name + "/conv1", channels_in, width, 1)], name + "/relu1")
-    y = g.node("Relu", [convolution(g, y, name + "/conv2", width, width, 3, stride)], name + "/relu2")
+    y = g.node(
+        "Relu", [convolution(g, y, name + "/conv2", width, width, 3, stride)], name + "/relu2"
+    )
     y = convolution(g, y, name + "/conv3", width, 4 * width, 1, gain=0.4)
     if channels_in != 4 * width:
         x = convolution(g, x, name + "/downsample", channels_in, 4 * width, 1, stride, gain=0.7)
@@ -89,7 +103,11 @@ def write_resnet50(path, stages=RESNET50_STAGES, size=224, classes=1000):
     w = g.weight("fc.weight", g.normal((classes, channels), np.sqrt(1 / channels)))
     g.nodes.append(
         helper.make_node(
-            "Gemm", [x, w, g.weight("fc.bias", g.normal((classes,), 0.1))], ["output"], name="/fc", transB=1
+            "Gemm",
+            [x, w, g.weight("fc.bias", g.normal((classes,), 0.1))],
+            ["output"],
+            name="/fc",
+            transB=1,
         )
     )
     g.save(
@@ -126,19 +144,32 @@ def attention(g, x, name, width, heads):
     def head(part, order):
         y = linear(g, x, f"{name}/{part}", width, width)
         return g.node(
-            "Transpose", [g.node("Reshape", [y, split], f"{name}/{part}/Reshape")], f"{name}/{part}/Transpose", perm=order
+            "Transpose",
+            [g.node("Reshape", [y, split], f"{name}/{part}/Reshape")],
+            f"{name}/{part}/Transpose",
+            perm=order,
         )
 
     q, k, v = head("query", [0, 2, 1, 3]), head("key", [0, 2, 3, 1]), head("value", [0, 2, 1, 3])
     scores = g.node("MatMul", [q, k], name + "/MatMul")
-    scores = g.node("Div", [scores, g.weight(name + "/root", np.array(np.sqrt(size), np.float32))], name + "/Div")
-    y = g.node("MatMul", [g.node("Softmax", [scores], name + "/Softmax", axis=-1), v], name + "/MatMul_1")
+    scores = g.node(
+        "Div",
+        [scores, g.weight(name + "/root", np.array(np.sqrt(size), np.float32))],
+        name + "/Div",
+    )
+    y = g.node(
+        "MatMul", [g.node("Softmax", [scores], name + "/Softmax", axis=-1), v], name + "/MatMul_1"
+    )
     y = g.node("Transpose", [y], name + "/Transpose", perm=[0, 2, 1, 3])
-    return linear(g, g.node("Reshape", [y, join], name + "/Reshape"), name + "/output", width, width)
+    return linear(
+        g, g.node("Reshape", [y, join], name + "/Reshape"), name + "/output", width, width
+    )
 
 
 def gelu(g, x, name):
-    y = g.node("Div", [x, g.weight(name + "/root", np.array(np.sqrt(2), np.float32))], name + "/Div")
+    y = g.node(
+        "Div", [x, g.weight(name + "/root", np.array(np.sqrt(2), np.float32))], name + "/Div"
+    )
     y = g.node("Erf", [y], name + "/Erf")
     y = g.node("Add", [y, g.weight(name + "/one", np.array(1, np.float32))], name + "/Add")
     y = g.node("Mul", [x, y], name + "/Mul")
@@ -147,12 +178,22 @@ def gelu(g, x, name):
 
 def write_encoder(path, layers=12, width=384, heads=12, tokens=TOKENS):
     g = Graph(12)
-    x = g.node("Gather", [g.weight("embeddings.weight", g.normal((VOCABULARY, width), 1)), "input_ids"], "/embeddings")
-    x = g.node("Add", [x, g.weight("positions.weight", g.normal((tokens, width), 0.3))], "/positions")
+    x = g.node(
+        "Gather",
+        [g.weight("embeddings.weight", g.normal((VOCABULARY, width), 1)), "input_ids"],
+        "/embeddings",
+    )
+    x = g.node(
+        "Add", [x, g.weight("positions.weight", g.normal((tokens, width), 0.3))], "/positions"
+    )
     x = layer_norm(g, x, "/embeddings/norm", width)
     for i in range(layers):
         name = f"/layer.{i}"
-        y = g.node("Add", [attention(g, x, name + "/attention", width, heads), x], name + "/attention/residual")
+        y = g.node(
+            "Add",
+            [attention(g, x, name + "/attention", width, heads), x],
+            name + "/attention/residual",
+        )
         x = layer_norm(g, y, name + "/attention/norm", width)
         y = gelu(g, linear(g, x, name + "/up", width, 4 * width, 2.0), name + "/gelu")
         y = linear(g, y, name + "/down", 4 * width, width)
@@ -162,7 +203,11 @@ def write_encoder(path, layers=12, width=384, heads=12, tokens=TOKENS):
         path,
         "encoder",
         [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", tokens])],
-        [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["batch", tokens, width])],
+        [
+            helper.make_tensor_value_info(
+                "last_hidden_state", TensorProto.FLOAT, ["batch", tokens, width]
+            )
+        ],
     )
 
 
@@ -173,7 +218,10 @@ def resnet50_data(count, size=224, seed=1):
     for image in images:
         coarse = random.standard_normal((3, 8, 8), dtype=np.float32)
         fine = random.standard_normal((3, size, size), dtype=np.float32)
-        image[:] = np.kron(coarse, np.ones((1, -(-size // 8), -(-size // 8)), np.float32))[:, :size, :size] + 0.3 * fine
+        image[:] = (
+            np.kron(coarse, np.ones((1, -(-size // 8), -(-size // 8)), np.float32))[:, :size, :size]
+            + 0.3 * fine
+        )
     return {"input": images}
 
 

@@ -248,7 +248,9 @@ def main(arguments):
     contenders = {"plain inference": plain, "onnxptq": ours, "quantize_static": static}
     if given.without_static:
         del contenders["quantize_static"]
-    print(f"Medians of {given.repeat} interleaved runs, {given.threads} threads, batch 1, target {given.target}.\n")
+    print(
+        f"Medians of {given.repeat} interleaved runs, {given.threads} threads, batch 1, target {given.target}.\n"
+    )
     print("| model | contender | calibration, s | total, s | anonymous, MiB | resident, MiB |")
     print("|---|---|---|---|---|---|", flush=True)
     everything, missed = [], []
@@ -262,7 +264,11 @@ def main(arguments):
             everything.append({"model": name, "samples": samples, "results": results})
     if given.json:
         given.json.write_text(json.dumps(everything, indent=1) + "\n")
-    print("", *(missed or ["Within the promised bounds: 1.2 times the time, 1.3 times the memory."]), sep="\n")
+    print(
+        "",
+        *(missed or ["Within the promised bounds: 1.2 times the time, 1.3 times the memory."]),
+        sep="\n",
+    )
     return 1 if given.check and missed else 0
 
 

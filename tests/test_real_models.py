@@ -38,7 +38,7 @@ def sentences(count, seed, tokens=64):
 
 def one_by_one(data):
     count = len(next(iter(data.values())))
-    return [{name: array[i:i + 1] for name, array in data.items()} for i in range(count)]
+    return [{name: array[i : i + 1] for name, array in data.items()} for i in range(count)]
 
 
 def signature(values):
@@ -52,8 +52,19 @@ def cosines(reference, got):
 
 def quantize(bench, path, data, target, *args):
     output = bench.out / "int8.onnx"
-    run = harness.run_cli("quantize", path, "-o", output, "--data", bench.write_data(data), "--target", target, "--json",
-                          *args, timeout=240)
+    run = harness.run_cli(
+        "quantize",
+        path,
+        "-o",
+        output,
+        "--data",
+        bench.write_data(data),
+        "--target",
+        target,
+        "--json",
+        *args,
+        timeout=240,
+    )
     run.path = output
     return run.ok()
 
@@ -89,7 +100,9 @@ def test_text_encoder(bench, target):
             assert all(np.array_equal(r[name], g[name]) for r, g in zip(reference, got)), name
         name = names[EMBEDDING]
         similarity = cosines([r[name] for r in reference], [g[name] for g in got])
-        assert similarity.mean() >= MIN_COSINE, f"{similarity.mean():.4f}, optimizations {'on' if optimize else 'off'}"
+        assert similarity.mean() >= MIN_COSINE, (
+            f"{similarity.mean():.4f}, optimizations {'on' if optimize else 'off'}"
+        )
 
 
 def test_resnet50_for_tensorrt(bench):

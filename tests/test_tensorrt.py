@@ -27,7 +27,9 @@ pytestmark = [
 def judge(path, *shapes):
     """What the compiler makes of a model; the model must parse and build."""
     given = [word for shape in shapes for word in ("--shape", shape)]
-    done = subprocess.run([PYTHON, JUDGE, "--json", path, *given], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [PYTHON, JUDGE, "--json", path, *given], capture_output=True, text=True, timeout=240
+    )
     assert done.stdout, done.stderr
     result = json.loads(done.stdout)[str(path)]
     assert result["parsed"] and result["built"] and not result["errors"], result["errors"]
@@ -71,10 +73,14 @@ def test_text_encoder(bench):
 def test_two_convolutions(bench):
     """The motivating case without its foreign operator, which TensorRT would take for a plugin it lacks."""
     g = models.Graph()
-    x = g.node("Relu", [g.conv(g.input("X", [1, 3, 8, 8]), "c1", 3, 32, name="conv1")], "r1", "relu1")
+    x = g.node(
+        "Relu", [g.conv(g.input("X", [1, 3, 8, 8]), "c1", 3, 32, name="conv1")], "r1", "relu1"
+    )
     g.node("Relu", [g.conv(x, "c2", 32, 32, name="conv2")], "Y", "relu2")
     g.output("Y", [1, 32, 8, 8])
-    case = models.Case(g.build(), {"X": models.noise(8, 3, 8, 8)}, {"conv1": {0, 1}, "conv2": {0, 1}})
+    case = models.Case(
+        g.build(), {"X": models.noise(8, 3, 8, 8)}, {"conv1": {0, 1}, "conv2": {0, 1}}
+    )
     run = bench.quantize(case).ok()
     assert judge(run.path)["operators"] == {"Conv": {"Int8": 2}}
 
@@ -82,7 +88,9 @@ def test_two_convolutions(bench):
 def test_residual_block_reads_its_shortcut_as_int8(bench):
     """A pair on the shortcut alone, and the compiler fuses Add and Relu into what requantizes."""
     g = models.Graph()
-    x = g.node("Relu", [g.conv(g.input("X", [1, 3, 16, 16]), "c0", 3, 32, name="stem")], "r0", "relu0")
+    x = g.node(
+        "Relu", [g.conv(g.input("X", [1, 3, 16, 16]), "c0", 3, 32, name="stem")], "r0", "relu0"
+    )
     for k in (1, 2):
         y = g.node("Relu", [g.conv(x, f"a{k}", 32, 32, name=f"conv{k}a")], f"ra{k}", f"relu{k}a")
         y = g.node("Add", [g.conv(y, f"b{k}", 32, 32, name=f"conv{k}b"), x], f"s{k}", f"add{k}")
@@ -96,5 +104,7 @@ def test_residual_block_reads_its_shortcut_as_int8(bench):
 
     result = judge(run.path)
     assert result["operators"] == {"Conv": {"Int8": 6}}
-    assert result["kernels"] == 13, "six convolutions, a kernel before the first and one behind each"
+    assert result["kernels"] == 13, (
+        "six convolutions, a kernel before the first and one behind each"
+    )
     assert result["traffic_bytes"] <= 530e3, "644 kB with float shortcuts"

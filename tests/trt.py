@@ -23,7 +23,17 @@ from dataclasses import dataclass
 MATRIX_OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 GENERATED = "kgen"
 WAITING = ("signal", "wait")  # synchronisation, no work
-BITS = {"Bool": 8, "Int8": 8, "UInt8": 8, "FP8": 8, "Half": 16, "BFloat16": 16, "Int64": 64, "Int4": 4, "FP4": 4}
+BITS = {
+    "Bool": 8,
+    "Int8": 8,
+    "UInt8": 8,
+    "FP8": 8,
+    "Half": 16,
+    "BFloat16": 16,
+    "Int64": 64,
+    "Int4": 4,
+    "FP4": 4,
+}
 NO_GPU = ("cudaError 35", "driver version is insufficient", "CUDA initialization failure")
 
 KIND = re.compile(r"\bLayerType: (\w+)")
@@ -71,13 +81,16 @@ def read_kernel(line):
     sections = {"Inputs": (), "Outputs": ()}
     for name, text in SECTION.findall(line):
         sections[name] = tuple(
-            Tensor(type_, tuple(int(size) for size in shape.split(",") if size)) for shape, type_ in TENSOR.findall(text)
+            Tensor(type_, tuple(int(size) for size in shape.split(",") if size))
+            for shape, type_ in TENSOR.findall(text)
         )
     return Kernel(kind[1], sections["Inputs"], sections["Outputs"], frozenset(ORIGIN.findall(line)))
 
 
 def read_log(messages):
-    lines = dict.fromkeys(line for message in messages for line in message.splitlines())  # each kernel comes twice
+    lines = dict.fromkeys(
+        line for message in messages for line in message.splitlines()
+    )  # each kernel comes twice
     return [kernel for kernel in map(read_kernel, lines) if kernel]
 
 
@@ -124,8 +137,12 @@ def compile_model(path, shapes):
     kernels = read_log(log.messages)
     graph = onnx.load(path, load_external_data=False).graph
     # The parser names an unnamed node by its first output.
-    named = [(n.name or "node_of_" + n.output[0], n) for n in graph.node if n.domain in ("", "ai.onnx")]
-    nodes = {name: type_of_node(name, kernels) for name, n in named if n.op_type in MATRIX_OPERATORS}
+    named = [
+        (n.name or "node_of_" + n.output[0], n) for n in graph.node if n.domain in ("", "ai.onnx")
+    ]
+    nodes = {
+        name: type_of_node(name, kernels) for name, n in named if n.op_type in MATRIX_OPERATORS
+    }
     operators = {name: n.op_type for name, n in named}
     by_operator = {op: Counter() for op in MATRIX_OPERATORS}
     for name, type_ in nodes.items():
@@ -145,18 +162,26 @@ def compile_model(path, shapes):
 def table(path, result, with_nodes):
     if not result["built"]:
         step = "build" if result["parsed"] else "parse"
-        return "\n".join([f"{path}: does not {step}", *(f"  {error}" for error in result["errors"])])
+        return "\n".join(
+            [f"{path}: does not {step}", *(f"  {error}" for error in result["errors"])]
+        )
     kinds = ", ".join(f"{count} {kind}" for kind, count in result["kinds"].items())
-    lines = [f"{path}: {result['kernels']} kernels ({kinds}), {result['traffic_bytes'] / 1e6:.1f} MB of activations"]
+    lines = [
+        f"{path}: {result['kernels']} kernels ({kinds}), {result['traffic_bytes'] / 1e6:.1f} MB of activations"
+    ]
     for op, types in result["operators"].items():
-        lines.append(f"  {op:14} " + ", ".join(f"{count} {type_}" for type_, count in types.items()))
+        lines.append(
+            f"  {op:14} " + ", ".join(f"{count} {type_}" for type_, count in types.items())
+        )
     if with_nodes:
         lines += [f"    {type_:8} {name}" for name, type_ in result["nodes"].items()]
     return "\n".join(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224")
     parser.add_argument("--nodes", action="store_true", help="each matrix operator too")
