@@ -1,4 +1,5 @@
-"""Fixtures of the tests. `--full` adds what takes long; everything else is quick and needs no network."""
+"""Fixtures of the tests. `--full` adds what takes long; everything else is quick and needs no
+network."""
 
 import os
 
@@ -22,7 +23,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def bench(tmp_path):
-    """A folder with `in/` (model, data) and `out/` (nothing but the result), and the command to quantize in it."""
+    """A folder with `in/` (model, data) and `out/` (nothing but the result), and the command to
+    quantize in it."""
     return harness.Bench(tmp_path)
 
 

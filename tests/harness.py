@@ -42,14 +42,16 @@ class Run:
         return onnx.load(self.path)
 
     def __str__(self):
-        return f"{' '.join(self.args)}\nexit {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+        streams = f"--- stdout\n{self.out}\n--- stderr\n{self.err}"
+        return f"{' '.join(self.args)}\nexit {self.code}\n{streams}"
 
     def ok(self):
         assert self.code == 0, str(self)
         return self
 
     def failed(self, *words, code=1):
-        """One line on stderr that holds every one of `words`, whatever the case; nothing on stdout."""
+        """One line on stderr that holds every one of `words`, whatever the case; nothing on
+        stdout."""
         codes = code if isinstance(code, tuple) else (code,)
         lines = [line for line in self.err.splitlines() if line.strip()]
         assert self.code in codes, str(self)
@@ -64,8 +66,16 @@ def run_cli(*args, timeout=60, env=None, **options):
     """Runs the tool; a death by signal or a hang fails the test that asked."""
     assert CLI.exists(), f"{CLI} is missing: build it with `make`, or set ONNXPTQ_CLI"
     args = [str(CLI), *map(str, args)]
-    done = subprocess.run(args, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
-                          timeout=timeout, env={**os.environ, **(env or {})}, **options)
+    done = subprocess.run(
+        args,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        timeout=timeout,
+        env={**os.environ, **(env or {})},
+        **options,
+    )
     run = Run(args, done.returncode, done.stdout, done.stderr)
     assert 0 <= run.code < 128, f"killed by a signal\n{run}"
     return run
@@ -95,16 +105,38 @@ class Bench:
         np.savez(path, **arrays)
         return path
 
-    def quantize(self, case, *args, target="tensorrt", size_rules="off", libs=None, data=None, out="model.int8.onnx",
-                 **options):
+    def quantize(
+        self,
+        case,
+        *args,
+        target="tensorrt",
+        size_rules="off",
+        libs=None,
+        data=None,
+        out="model.int8.onnx",
+        **options,
+    ):
         """Runs `quantize` on a case with --json. `libs` and `data` replace the case's own."""
         model = self.write_model(case.model)
         data = self.write_data(case.data) if data is None else data
         libs = [library(name) for name in case.libs] if libs is None else libs
         given = [word for lib in libs for word in ("--custom-op-lib", lib)]
         path = self.out / out
-        run = run_cli("quantize", model, "-o", path, *(["--data", data] if data else []), *given, "--target", target,
-                      "--size-rules", size_rules, "--json", *args, **options)
+        run = run_cli(
+            "quantize",
+            model,
+            "-o",
+            path,
+            *(["--data", data] if data else []),
+            *given,
+            "--target",
+            target,
+            "--size-rules",
+            size_rules,
+            "--json",
+            *args,
+            **options,
+        )
         run.path = path
         return run
 
@@ -135,12 +167,16 @@ def run_model(model, feeds, libs=(), optimize=True):
 def sqnr_db(reference, got):
     """10 log10(sum ref^2 / sum (ref-got)^2) over pairs of arrays; infinite where they are equal."""
     signal = sum(float(np.sum(np.square(r, dtype=np.float64))) for r in reference)
-    noise = sum(float(np.sum(np.square(np.subtract(r, g, dtype=np.float64)))) for r, g in zip(reference, got))
+    noise = sum(
+        float(np.sum(np.square(np.subtract(r, g, dtype=np.float64))))
+        for r, g in zip(reference, got)
+    )
     return np.inf if noise == 0 else 10 * np.log10(signal / noise)
 
 
 def compare(case, quantized, optimize=True, feeds=None):
-    """{output: SQNR in dB} of a quantized model against the case's own; integer outputs must be equal."""
+    """{output: SQNR in dB} of a quantized model against the case's own; integer outputs must be
+    equal."""
     feeds = case.feeds() if feeds is None else feeds
     reference = run_model(case.model, feeds, case.run_libs)
     got = run_model(quantized, feeds, case.run_libs, optimize)
@@ -156,7 +192,10 @@ def compare(case, quantized, optimize=True, feeds=None):
 
 
 def assert_quality(case, quantized, at_least=30.0):
-    """Every float output of the quantized model reaches `at_least` dB with the runtime's optimizations on and off."""
+    """Every float output of the quantized model reaches `at_least` dB with the runtime's
+    optimizations on and off."""
     for optimize in (True, False):
         for name, value in compare(case, quantized, optimize).items():
-            assert value >= at_least, f"{name}: {value:.1f} dB, optimizations {'on' if optimize else 'off'}"
+            assert value >= at_least, (
+                f"{name}: {value:.1f} dB, optimizations {'on' if optimize else 'off'}"
+            )

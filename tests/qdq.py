@@ -1,4 +1,5 @@
-"""Reads a quantized model: which inputs of which nodes come through DequantizeLinear, and with what parameters."""
+"""Reads a quantized model: which inputs of which nodes come through DequantizeLinear, and with
+what parameters."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class Params:
 
 
 class View:
-    """Index of a model's main graph. Nodes are known by name; the tests' models name all of theirs."""
+    """Index of a model's main graph. Nodes are known by name; the tests' models name all of
+    theirs."""
 
     def __init__(self, model):
         self.model = model
@@ -50,7 +52,11 @@ class View:
 
     def dequantizer(self, tensor):
         node = self.producer.get(tensor)
-        return node if node is not None and node.op_type == "DequantizeLinear" and is_pair(node) else None
+        return (
+            node
+            if node is not None and node.op_type == "DequantizeLinear" and is_pair(node)
+            else None
+        )
 
     def source(self, tensor):
         """The tensor before the pair, or the tensor itself where there is none."""
@@ -66,18 +72,32 @@ class View:
         zero_point = self.value(dq.input[2]) if len(dq.input) > 2 and dq.input[2] else np.uint8(0)
         axis = next((a.i for a in dq.attribute if a.name == "axis"), 1)
         weight = self.value(dq.input[0]) if dq.input[0] in self.initializers else None
-        return Params(self.source(self.nodes[node].input[index]), zero_point.dtype, self.value(dq.input[1]), zero_point,
-                      axis, weight)
+        return Params(
+            self.source(self.nodes[node].input[index]),
+            zero_point.dtype,
+            self.value(dq.input[1]),
+            zero_point,
+            axis,
+            weight,
+        )
 
     def edges(self):
-        """{node: indices of its inputs that come through DequantizeLinear}, biases aside."""
+        """{node: indices of its inputs that come through DequantizeLinear}, int32 biases aside."""
         found = {}
         for name, node in self.nodes.items():
-            bias = BIAS_INPUT.get(node.op_type)
-            inputs = {i for i, t in enumerate(node.input) if i != bias and t and self.dequantizer(t) is not None}
+            inputs = {
+                i
+                for i, t in enumerate(node.input)
+                if self.dequantizer(t) is not None and not self.is_bias(t)
+            }
             if inputs:
                 found[name] = inputs
         return found
+
+    def is_bias(self, tensor):
+        """Whether a tensor is a dequantized int32 constant."""
+        constant = self.initializers.get(self.dequantizer(tensor).input[0])
+        return constant is not None and constant.data_type == onnx.TensorProto.INT32
 
     def quantized(self):
         """The set of quantized nodes."""
@@ -109,7 +129,8 @@ def dequantized(params):
 
 
 def assert_well_formed(model):
-    """What every result owes whatever the model: unique names, topological order, nothing dangling, sane parameters."""
+    """What every result owes whatever the model: unique names, topological order, nothing
+    dangling, sane parameters."""
     view = View(model)
     graph = model.graph
     known = {i.name for i in graph.input} | set(view.initializers)
@@ -128,14 +149,24 @@ def assert_well_formed(model):
     for node in filter(is_pair, graph.node):
         scale = view.value(node.input[1])
         assert np.all(np.isfinite(scale)) and np.all(scale > 0), f"{node.name}: scale {scale}"
-        assert len(node.input) == 3 and view.value(node.input[2]).shape == scale.shape, f"{node.name}: zero point"
-        assert all(view.consumers(o) or o in {g.name for g in graph.output} for o in node.output), f"{node.name} is dead"
+        if len(node.input) > 2:
+            assert view.value(node.input[2]).shape == scale.shape, f"{node.name}: zero point"
+        else:  # which would mean uint8
+            assert node.op_type == "DequantizeLinear" and view.is_bias(node.output[0]), (
+                f"{node.name}: no zero point"
+            )
+        assert all(view.consumers(o) or o in {g.name for g in graph.output} for o in node.output), (
+            f"{node.name} is dead"
+        )
     domains = {o.domain for o in model.opset_import}
-    assert {n.domain for n in graph.node} <= domains | {"ai.onnx"}, "a domain is used but not imported"
+    assert {n.domain for n in graph.node} <= domains | {"ai.onnx"}, (
+        "a domain is used but not imported"
+    )
 
 
 def assert_rest_unchanged(original, quantized):
-    """Every node of the original is still there, in order and as it was, but for inputs that now come through a pair."""
+    """Every node of the original is still there, in order and as it was, but for inputs that now
+    come through a pair."""
     before, after = View(original), View(quantized)
     order = [n.name for n in original.graph.node]
     kept = [n.name for n in quantized.graph.node if n.name in set(order) and not is_pair(n)]
@@ -155,7 +186,9 @@ def assert_rest_unchanged(original, quantized):
         for was, now in zip(old.input, new.input):
             assert _same_source(before, after, was, now), f"{name}: input {was} became {now}"
         for was, now in zip(old.output, new.output):
-            owned = was in outputs and after.dequantizer(was) is not None and after.source(was) == now
+            owned = (
+                was in outputs and after.dequantizer(was) is not None and after.source(was) == now
+            )
             assert was == now or owned, f"{name}: output {was} became {now}"
     for name, tensor in after.initializers.items():
         if name in before.initializers:
@@ -165,14 +198,17 @@ def assert_rest_unchanged(original, quantized):
 
 
 def _same_source(before, after, was, now):
-    """Whether the input `now` is the tensor `was`, directly, through a pair, or as its quantized copy."""
+    """Whether the input `now` is the tensor `was`, directly, through a pair, or as its quantized
+    copy."""
     if was == now:
         return True
     dq = after.dequantizer(now)
     if dq is None:
         return False
     if dq.input[0] in after.initializers:
-        return was in before.initializers and after.value(dq.input[0]).shape == before.value(was).shape
+        return (
+            was in before.initializers and after.value(dq.input[0]).shape == before.value(was).shape
+        )
     source = after.source(now)
     if source == was:
         return True

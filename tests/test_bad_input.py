@@ -1,5 +1,5 @@
-"""Broken and hostile input, and output that cannot be written: exit 1 and one line that names the part; never a crash, a hang, a
-partial file or anything left over in the output's folder."""
+"""Broken and hostile input, and output that cannot be written: exit 1 and one line that names
+the part; never a crash, a hang, a partial file or anything left over in the output's folder."""
 
 import io
 import os
@@ -16,12 +16,26 @@ from onnx import TensorProto, helper
 
 
 def refuse(bench, *words, model=None, data=None, args=(), limit=None):
-    """Quantizes the given bytes or path, which must fail with `words` in its one line and leave nothing behind."""
-    path = model if isinstance(model, os.PathLike) else bench.write_model(
-        models.two_convolutions().model if model is None else model)
+    """Quantizes the given bytes or path, which must fail with `words` in its one line and leave
+    nothing behind."""
+    path = (
+        model
+        if isinstance(model, os.PathLike)
+        else bench.write_model(models.two_convolutions().model if model is None else model)
+    )
     source = ["--random-data", "2"] if data is None else ["--data", data]
-    run = harness.run_cli("quantize", path, "-o", bench.out / "q.onnx", *source, "--size-rules", "off", *args, timeout=30,
-                          preexec_fn=limit)
+    run = harness.run_cli(
+        "quantize",
+        path,
+        "-o",
+        bench.out / "q.onnx",
+        *source,
+        "--size-rules",
+        "off",
+        *args,
+        timeout=30,
+        preexec_fn=limit,
+    )
     run.failed(*words)
     assert harness.files_in(bench.out) == []
     return run
@@ -50,18 +64,31 @@ def test_a_folder_as_model(bench):
     refuse(bench, bench.inside, "director", model=bench.inside)
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"\0", b"\xff" * 64, b"PK\x03\x04" + bytes(60), b"this is a text file, not a model\n" * 4, bytes(4096),
-    np.random.default_rng(0).bytes(5000), np.random.default_rng(1).bytes(5000),
-], ids=["empty", "zero", "ones", "zip", "text", "zeros", "random", "random2"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0",
+        b"\xff" * 64,
+        b"PK\x03\x04" + bytes(60),
+        b"this is a text file, not a model\n" * 4,
+        bytes(4096),
+        np.random.default_rng(0).bytes(5000),
+        np.random.default_rng(1).bytes(5000),
+    ],
+    ids=["empty", "zero", "ones", "zip", "text", "zeros", "random", "random2"],
+)
 def test_bytes_that_are_no_model(bench, content):
     refuse(bench, "model.onnx", model=content)
 
 
 def test_truncated_models(bench):
-    """Cut anywhere, also inside a weight. What is left may parse, but then lacks its outputs or its opset."""
+    """Cut anywhere, also inside a weight. What is left may parse, but then lacks its outputs or
+    its opset."""
     whole = models.two_convolutions().model.SerializeToString()
-    for cut in sorted({1, 2, 7, len(whole) - 1, len(whole) - 20, *range(50, len(whole), len(whole) // 10)}):
+    for cut in sorted(
+        {1, 2, 7, len(whole) - 1, len(whole) - 20, *range(50, len(whole), len(whole) // 10)}
+    ):
         refuse(bench, "model.onnx", model=whole[:cut])
 
 
@@ -74,14 +101,24 @@ def test_flipped_bytes_never_crash(bench):
         for place in random.integers(0, len(broken), 3):
             broken[place] = random.integers(0, 256)
         path = bench.write_model(bytes(broken))
-        run = harness.run_cli("quantize", path, "-o", bench.out / "q.onnx", "--random-data", "1", "--force", timeout=30)
+        run = harness.run_cli(
+            "quantize",
+            path,
+            "-o",
+            bench.out / "q.onnx",
+            "--random-data",
+            "1",
+            "--force",
+            timeout=30,
+        )
         assert run.code in (0, 1, 3), str(run)
         assert run.code == 0 or harness.files_in(bench.out) == [], str(run)
         (bench.out / "q.onnx").unlink(missing_ok=True)
 
 
 def test_deep_nesting(bench):
-    """A graph in an attribute of a node in a graph, ten thousand times: refused by its depth, not by the stack's end."""
+    """A graph in an attribute of a node in a graph, ten thousand times: refused by its depth,
+    not by the stack's end."""
     nested = b""
     for _ in range(10000):
         attribute = length_delimited(6, nested)  # AttributeProto.g
@@ -95,7 +132,9 @@ def test_deep_type_nesting(bench):
     """sequence(sequence(sequence(...)))"""
     nested = length_delimited(1, b"\x08\x01")
     for _ in range(10000):
-        nested = length_delimited(4, length_delimited(1, nested))  # TypeProto.sequence_type.elem_type
+        nested = length_delimited(
+            4, length_delimited(1, nested)
+        )  # TypeProto.sequence_type.elem_type
     value = length_delimited(1, b"X") + length_delimited(2, nested)
     refuse(bench, "nest", model=b"\x08\x08" + length_delimited(7, length_delimited(11, value)))
 
@@ -116,8 +155,11 @@ def weight_of(graph):
     return next(i for i in graph.initializer if i.name == "conv1.weight")
 
 
-@pytest.mark.parametrize("dims", [[1 << 62, 4, 3, 3], [1 << 32, 1 << 32], [-8, 4, 3, 3], [8, 4, 3, -3], [8, 4, 3, 4], [8, 4, 3]],
-                         ids=["huge", "overflow", "negative", "negative_last", "too_many", "too_few"])
+@pytest.mark.parametrize(
+    "dims",
+    [[1 << 62, 4, 3, 3], [1 << 32, 1 << 32], [-8, 4, 3, 3], [8, 4, 3, -3], [8, 4, 3, 4], [8, 4, 3]],
+    ids=["huge", "overflow", "negative", "negative_last", "too_many", "too_few"],
+)
 def test_a_weight_whose_dims_do_not_fit_its_data(bench, dims):
     def change(graph):
         del weight_of(graph).dims[:]
@@ -127,7 +169,9 @@ def test_a_weight_whose_dims_do_not_fit_its_data(bench, dims):
 
 
 def test_a_weight_without_data(bench):
-    refuse(bench, "conv1.weight", model=edited(lambda graph: weight_of(graph).ClearField("raw_data")))
+    refuse(
+        bench, "conv1.weight", model=edited(lambda graph: weight_of(graph).ClearField("raw_data"))
+    )
 
 
 def test_a_weight_of_unknown_type(bench):
@@ -138,7 +182,11 @@ def test_a_weight_of_unknown_type(bench):
 
 
 def test_an_initializer_twice(bench):
-    refuse(bench, "conv1.weight", model=edited(lambda graph: graph.initializer.append(weight_of(graph))))
+    refuse(
+        bench,
+        "conv1.weight",
+        model=edited(lambda graph: graph.initializer.append(weight_of(graph))),
+    )
 
 
 def test_a_dangling_input(bench):
@@ -207,7 +255,10 @@ def external(graph, location, **more):
         weight.external_data.add(key=key, value=str(value))
 
 
-@pytest.mark.parametrize("location", ["../secret.bin", "folder/../../secret.bin", "{absolute}", "link.bin", "linked/secret.bin"])
+@pytest.mark.parametrize(
+    "location",
+    ["../secret.bin", "folder/../../secret.bin", "{absolute}", "link.bin", "linked/secret.bin"],
+)
 def test_external_data_outside_the_models_folder(bench, location):
     """Also by an absolute path or a symbolic link."""
     secret = bench.folder / "secret.bin"
@@ -219,8 +270,11 @@ def test_external_data_outside_the_models_folder(bench, location):
     refuse(bench, "conv1.weight", location, model=edited(lambda graph: external(graph, location)))
 
 
-@pytest.mark.parametrize("more", [{}, {"offset": 1 << 40}, {"offset": -8}, {"length": 1 << 40}, {"length": 4}, {"offset": "x"}],
-                         ids=["missing", "offset", "negative", "length", "short", "text"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"offset": 1 << 40}, {"offset": -8}, {"length": 1 << 40}, {"length": 4}, {"offset": "x"}],
+    ids=["missing", "offset", "negative", "length", "short", "text"],
+)
 def test_external_data_that_is_not_there(bench, more):
     if more:
         (bench.inside / "w.bin").write_bytes(bytes(8 * 4 * 9 * 4))
@@ -251,18 +305,33 @@ def refuse_data(bench, name, content, *words, model=None):
     refuse(bench, name, *words, data=path, model=model)
 
 
-@pytest.mark.parametrize("arrays, words", [
-    ({"Z": x(2, 4, 8, 8)}, ["X"]),
-    ({"X": x(2, 4, 8, 8), "extra": x(2, 1)}, ["extra"]),
-    ({"X": x(2, 4, 8, 8, dtype=np.int64)}, ["X", "int64"]),
-    ({"X": x(2, 4, 8, 8, dtype=np.complex64)}, ["X"]),
-    ({"X": np.array(["a", "b"])}, ["X"]),
-    ({"X": x(2, 3, 8, 8)}, ["X", "3", "4"]),
-    ({"X": x(2, 4, 8)}, ["X"]),
-    ({"X": x(2, 2, 2, 4, 8, 8)}, ["X"]),
-    ({"X": x(0, 4, 8, 8)}, ["X"]),
-    ({"X": np.float32(1)}, ["X"]),
-], ids=["wrong_name", "unknown_name", "int64", "complex", "strings", "wrong_shape", "rank_below", "rank_above", "no_rows", "scalar"])
+@pytest.mark.parametrize(
+    "arrays, words",
+    [
+        ({"Z": x(2, 4, 8, 8)}, ["X"]),
+        ({"X": x(2, 4, 8, 8), "extra": x(2, 1)}, ["extra"]),
+        ({"X": x(2, 4, 8, 8, dtype=np.int64)}, ["X", "int64"]),
+        ({"X": x(2, 4, 8, 8, dtype=np.complex64)}, ["X"]),
+        ({"X": np.array(["a", "b"])}, ["X"]),
+        ({"X": x(2, 3, 8, 8)}, ["X", "3", "4"]),
+        ({"X": x(2, 4, 8)}, ["X"]),
+        ({"X": x(2, 2, 2, 4, 8, 8)}, ["X"]),
+        ({"X": x(0, 4, 8, 8)}, ["X"]),
+        ({"X": np.float32(1)}, ["X"]),
+    ],
+    ids=[
+        "wrong_name",
+        "unknown_name",
+        "int64",
+        "complex",
+        "strings",
+        "wrong_shape",
+        "rank_below",
+        "rank_above",
+        "no_rows",
+        "scalar",
+    ],
+)
 def test_an_npz_that_does_not_fit(bench, arrays, words):
     refuse_data(bench, "calib.npz", npz_bytes(**arrays), *words)
 
@@ -271,8 +340,16 @@ def test_an_npz_that_lacks_one_of_two_inputs(bench):
     case = models.mixed_types()
     model = bench.write_model(case.model)
     data = bench.write_data({"X": case.data["X"]})
-    run = harness.run_cli("quantize", model, "-o", bench.out / "q.onnx", "--data", data, "--custom-op-lib",
-                          harness.library("mixed"))
+    run = harness.run_cli(
+        "quantize",
+        model,
+        "-o",
+        bench.out / "q.onnx",
+        "--data",
+        data,
+        "--custom-op-lib",
+        harness.library("mixed"),
+    )
     run.failed("ids", "calib.npz")
 
 
@@ -281,9 +358,18 @@ def test_a_pickled_array(bench):
     refuse_data(bench, "calib.npz", npz_bytes(X=np.array([{}, []], dtype=object)), "X")
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"PK", b"not a zip file at all", npz_bytes(X=x(8, 4, 8, 8))[:500], npz_bytes(X=x(8, 4, 8, 8))[:-30], npz_bytes(),
-], ids=["empty", "magic", "text", "cut", "cut_end", "no_array"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK",
+        b"not a zip file at all",
+        npz_bytes(X=x(8, 4, 8, 8))[:500],
+        npz_bytes(X=x(8, 4, 8, 8))[:-30],
+        npz_bytes(),
+    ],
+    ids=["empty", "magic", "text", "cut", "cut_end", "no_array"],
+)
 def test_a_broken_npz(bench, content):
     refuse_data(bench, "calib.npz", content)
 
@@ -303,16 +389,51 @@ def test_a_zip_bomb(bench):
     refuse_data(bench, "calib.npz", buffer.getvalue(), "X")
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"\x93NUMPY", b"NUMPY\x01\x00aaaa", npy_bytes(""), npy_bytes("{}"), npy_bytes("{'descr': '<f4'"),
-    npy_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4, 8, 8), }\n", bytes(16)),
-    npy_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4, 8, 8), }\n", bytes(1024)),
-    npy_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4, 8, 8), }\n", bytes(1024)),
-    npy_bytes("{'descr': '|O', 'fortran_order': False, 'shape': (1, 4, 8, 8), }\n", bytes(2048)),
-    npy_bytes("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 4, 8, 8), }\n", bytes(1024)),
-    b"\x93NUMPY\x01\x00\xff\xff{", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{", b"\x93NUMPY\x09\x00\x10\x00" + b" " * 16,
-], ids=["empty", "magic", "wrong_magic", "no_header", "empty_header", "open_header", "short", "negative", "overflow", "object",
-        "record", "long_header", "huge_header", "version"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY",
+        b"NUMPY\x01\x00aaaa",
+        npy_bytes(""),
+        npy_bytes("{}"),
+        npy_bytes("{'descr': '<f4'"),
+        npy_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4, 8, 8), }\n", bytes(16)),
+        npy_bytes(
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4, 8, 8), }\n", bytes(1024)
+        ),
+        npy_bytes(
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4, 8, 8), }\n",
+            bytes(1024),
+        ),
+        npy_bytes(
+            "{'descr': '|O', 'fortran_order': False, 'shape': (1, 4, 8, 8), }\n", bytes(2048)
+        ),
+        npy_bytes(
+            "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 4, 8, 8), }\n",
+            bytes(1024),
+        ),
+        b"\x93NUMPY\x01\x00\xff\xff{",
+        b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
+        b"\x93NUMPY\x09\x00\x10\x00" + b" " * 16,
+    ],
+    ids=[
+        "empty",
+        "magic",
+        "wrong_magic",
+        "no_header",
+        "empty_header",
+        "open_header",
+        "short",
+        "negative",
+        "overflow",
+        "object",
+        "record",
+        "long_header",
+        "huge_header",
+        "version",
+    ],
+)
 def test_a_broken_npy(bench, content):
     refuse_data(bench, "calib.npy", content)
 
@@ -320,8 +441,16 @@ def test_a_broken_npy(bench, content):
 def test_an_npy_for_a_model_with_two_inputs(bench):
     case = models.mixed_types()
     np.save(bench.inside / "calib.npy", case.data["X"])
-    run = harness.run_cli("quantize", bench.write_model(case.model), "-o", bench.out / "q.onnx", "--data",
-                          bench.inside / "calib.npy", "--custom-op-lib", harness.library("mixed"))
+    run = harness.run_cli(
+        "quantize",
+        bench.write_model(case.model),
+        "-o",
+        bench.out / "q.onnx",
+        "--data",
+        bench.inside / "calib.npy",
+        "--custom-op-lib",
+        harness.library("mixed"),
+    )
     run.failed("calib.npy", "input")
 
 
@@ -347,14 +476,17 @@ def test_a_broken_file_in_a_folder_of_data(bench):
 
 
 def test_nan_in_the_data(bench):
-    """Non-finite values never reach a scale: the tensor's finite values decide, or the run fails and says so."""
+    """Non-finite values never reach a scale: the tensor's finite values decide, or the run fails
+    and says so."""
     case = models.two_convolutions()
     case.data["X"][0, 0, 0, 0] = np.nan
     case.data["X"][1, 0, 0, 0] = np.inf
     run = bench.quantize(case)
     if run.code == 0:
         scale = next(t["scale"] for t in run.json["tensors"] if t["name"] == "X")
-        assert scale == pytest.approx(np.abs(case.data["X"][np.isfinite(case.data["X"])]).max() / 127, rel=1e-5)
+        assert scale == pytest.approx(
+            np.abs(case.data["X"][np.isfinite(case.data["X"])]).max() / 127, rel=1e-5
+        )
     else:
         run.failed("X")
 
@@ -363,18 +495,33 @@ def test_nan_in_the_data(bench):
 
 
 def test_an_output_folder_that_does_not_exist(bench):
-    run = harness.run_cli("quantize", bench.write_model(models.two_convolutions().model), "-o", bench.out / "no" / "q.onnx",
-                          "--random-data", "2")
+    run = harness.run_cli(
+        "quantize",
+        bench.write_model(models.two_convolutions().model),
+        "-o",
+        bench.out / "no" / "q.onnx",
+        "--random-data",
+        "2",
+    )
     run.failed(bench.out / "no")
     assert harness.files_in(bench.out) == []
 
 
 def test_a_folder_as_output(bench):
     (bench.out / "q.onnx").mkdir()
-    run = harness.run_cli("quantize", bench.write_model(models.two_convolutions().model), "-o", bench.out / "q.onnx",
-                          "--random-data", "2", "--force")
+    run = harness.run_cli(
+        "quantize",
+        bench.write_model(models.two_convolutions().model),
+        "-o",
+        bench.out / "q.onnx",
+        "--random-data",
+        "2",
+        "--force",
+    )
     run.failed("q.onnx", "director")
-    assert harness.files_in(bench.out) == ["q.onnx"] and harness.files_in(bench.out / "q.onnx") == []
+    assert (
+        harness.files_in(bench.out) == ["q.onnx"] and harness.files_in(bench.out / "q.onnx") == []
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -385,27 +532,46 @@ def test_a_read_only_folder(bench):
 
 def test_an_output_that_nobody_may_write(bench):
     """For root as well: the kernel makes no files there."""
-    run = harness.run_cli("quantize", bench.write_model(models.two_convolutions().model), "-o", "/proc/q.onnx",
-                          "--random-data", "2")
+    run = harness.run_cli(
+        "quantize",
+        bench.write_model(models.two_convolutions().model),
+        "-o",
+        "/proc/q.onnx",
+        "--random-data",
+        "2",
+    )
     run.failed("/proc/q.onnx")
 
 
 @pytest.mark.parametrize("limit", [0, 4096, 100_000, 300_000])
 def test_a_full_disk(bench, limit):
-    """A file size limit stands in for it, the signal that comes with the limit included, wherever the writing stops."""
+    """A file size limit stands in for it, the signal that comes with the limit included,
+    wherever the writing stops."""
     g = models.Graph()
     x = g.matmul(g.input("X", [4, 256]), "m", 256, 512, "mm1")
     g.matmul(g.node("Relu", [x], "r"), "Y", 512, 256, "mm2")
     g.output("Y", [4, 256])
-    refuse(bench, "too large", model=g.build(), limit=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    refuse(
+        bench,
+        "too large",
+        model=g.build(),
+        limit=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
 
 
 def test_an_existing_output_survives_a_failed_run(bench):
     out = bench.out / "q.onnx"
     out.write_bytes(b"precious")
     (bench.inside / "calib.npz").write_bytes(b"broken")
-    harness.run_cli("quantize", bench.write_model(models.two_convolutions().model), "-o", out, "--data",
-                    bench.inside / "calib.npz", "--force").failed("calib.npz")
+    harness.run_cli(
+        "quantize",
+        bench.write_model(models.two_convolutions().model),
+        "-o",
+        out,
+        "--data",
+        bench.inside / "calib.npz",
+        "--force",
+    ).failed("calib.npz")
     assert out.read_bytes() == b"precious" and harness.files_in(bench.out) == ["q.onnx"]
 
 

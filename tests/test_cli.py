@@ -10,9 +10,11 @@ import onnx
 import pytest
 import qdq
 
-OPTIONS = """-o --data --random-data --seed --input-shape --input-range --samples --batch --custom-op-lib --providers --target
---method --op-types --exclude-op-types --nodes --exclude-nodes --size-rules --foreign-edges --threads --ort-lib --json --quiet
---verbose --force --version --help""".split()
+OPTIONS = """
+-o --data --random-data --seed --input-shape --input-range --samples --batch --custom-op-lib
+--providers --target --method --op-types --exclude-op-types --nodes --exclude-nodes --size-rules
+--foreign-edges --threads --ort-lib --json --quiet --verbose --force --version --help
+""".split()
 
 
 def scale_of(run, node="conv1"):
@@ -22,33 +24,71 @@ def scale_of(run, node="conv1"):
 # Usage
 
 
-@pytest.mark.parametrize("args", [
-    [], ["nonsense"], ["--nonsense"], ["quantize"], ["quantize", "m.onnx"], ["quantize", "m.onnx", "-o", "q.onnx"],
-    ["quantize", "-o", "q.onnx", "--random-data", "1"], ["quantize", "m.onnx", "-o"],
-    ["quantize", "m.onnx", "n.onnx", "-o", "q.onnx", "--random-data", "1"], ["inspect"], ["inspect", "m.onnx", "--nonsense"],
-], ids=" ".join)
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["nonsense"],
+        ["--nonsense"],
+        ["quantize"],
+        ["quantize", "m.onnx"],
+        ["quantize", "m.onnx", "-o", "q.onnx"],
+        ["quantize", "-o", "q.onnx", "--random-data", "1"],
+        ["quantize", "m.onnx", "-o"],
+        ["quantize", "m.onnx", "n.onnx", "-o", "q.onnx", "--random-data", "1"],
+        ["inspect"],
+        ["inspect", "m.onnx", "--nonsense"],
+    ],
+    ids=" ".join,
+)
 def test_wrong_usage(args):
     run = harness.run_cli(*args)
     assert run.code == 2 and not run.out and "--help" in run.err, str(run)
 
 
-@pytest.mark.parametrize("option, value", [
-    ("--nonsense", None), ("--samples", "0"), ("--samples", "-1"), ("--samples", "many"), ("--samples", "3x"), ("--batch", "0"),
-    ("--threads", "-1"), ("--threads", "99999999999999999999"), ("--random-data", "0"), ("--seed", "abc"), ("--target", "nonsense"),
-    ("--method", "nonsense"), ("--size-rules", "maybe"), ("--foreign-edges", "cut"), ("--input-shape", "X"),
-    ("--input-shape", "X:1x0y"), ("--input-shape", ":1x3"), ("--input-range", "X:1"), ("--input-range", "X:2:1"),
-    ("--input-range", "X:a:b"), ("--input-range", "X:nan:1"), ("--samples", None), ("--data", "also.npz"),
-])
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("--nonsense", None),
+        ("--samples", "0"),
+        ("--samples", "-1"),
+        ("--samples", "many"),
+        ("--samples", "3x"),
+        ("--batch", "0"),
+        ("--threads", "-1"),
+        ("--threads", "99999999999999999999"),
+        ("--random-data", "0"),
+        ("--seed", "abc"),
+        ("--target", "nonsense"),
+        ("--method", "nonsense"),
+        ("--size-rules", "maybe"),
+        ("--foreign-edges", "cut"),
+        ("--input-shape", "X"),
+        ("--input-shape", "X:1x0y"),
+        ("--input-shape", ":1x3"),
+        ("--input-range", "X:1"),
+        ("--input-range", "X:2:1"),
+        ("--input-range", "X:a:b"),
+        ("--input-range", "X:nan:1"),
+        ("--samples", None),
+        ("--data", "also.npz"),
+    ],
+)
 def test_wrong_values_of_options(bench, option, value):
-    """Exit 2, and the message names the option; given values are checked before any file is read."""
-    args = ["--random-data", "1", option] if value is None else ["--random-data", "1", option, value]
+    """Exit 2, and the message names the option; given values are checked before any file is
+    read."""
+    args = (
+        ["--random-data", "1", option] if value is None else ["--random-data", "1", option, value]
+    )
     run = harness.run_cli("quantize", "missing.onnx", "-o", bench.out / "q.onnx", *args)
     assert run.code == 2 and option in run.err and not run.out, str(run)
     assert harness.files_in(bench.out) == []
 
 
 def test_choices_are_listed_when_the_value_is_wrong(bench):
-    run = harness.run_cli("quantize", "m.onnx", "-o", bench.out / "q", "--random-data", "1", "--target", "nonsense")
+    run = harness.run_cli(
+        "quantize", "m.onnx", "-o", bench.out / "q", "--random-data", "1", "--target", "nonsense"
+    )
     assert "tensorrt" in run.err and "onnxruntime" in run.err
 
 
@@ -68,40 +108,53 @@ def test_version():
 # Selection
 
 
-@pytest.mark.parametrize("args, left", [
-    (["--exclude-nodes", "conv1"], {"conv2"}),
-    (["--exclude-nodes", "conv1", "--exclude-nodes", "conv2"], set()),
-    (["--exclude-nodes", "c.*1"], {"conv2"}),
-    (["--nodes", "conv2"], {"conv2"}),
-    (["--nodes", "conv.", "--exclude-nodes", ".*2"], {"conv1"}),
-    (["--op-types", "Conv"], {"conv1", "conv2"}),
-    (["--op-types", "Conv,Relu"], {"conv1", "conv2"}),
-    (["--exclude-op-types", "Conv"], set()),
-    (["--op-types", "Conv", "--exclude-op-types", "Conv"], set()),
-    (["--nodes", "conv1,?"], {"conv1"}),
-], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize(
+    "args, left",
+    [
+        (["--exclude-nodes", "conv1"], {"conv2"}),
+        (["--exclude-nodes", "conv1", "--exclude-nodes", "conv2"], set()),
+        (["--exclude-nodes", "c.*1"], {"conv2"}),
+        (["--nodes", "conv2"], {"conv2"}),
+        (["--nodes", "conv.", "--exclude-nodes", ".*2"], {"conv1"}),
+        (["--op-types", "Conv"], {"conv1", "conv2"}),
+        (["--op-types", "Conv,Relu"], {"conv1", "conv2"}),
+        (["--exclude-op-types", "Conv"], set()),
+        (["--op-types", "Conv", "--exclude-op-types", "Conv"], set()),
+        (["--nodes", "conv1,?"], {"conv1"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
 def test_selection(bench, target, args, left):
-    """Patterns match whole names; exclusion beats inclusion; a comma separates op types but is part of a node pattern."""
+    """Patterns match whole names; exclusion beats inclusion; a comma separates op types but is
+    part of a node pattern."""
     run = bench.quantize(models.two_convolutions(), *args, target=target).ok()
     assert qdq.View(run.model).quantized() == left
 
 
-@pytest.mark.parametrize("args, nearest", [
-    (["--exclude-nodes", "conv"], "conv1"),
-    (["--exclude-nodes", "cnov2"], "conv2"),
-    (["--nodes", "reul1"], "relu1"),
-    (["--op-types", "Conw"], "Conv"),
-    (["--exclude-op-types", "custom_domain::Conv"], "Conv"),
-    (["--op-types", "Conv,Reul"], "Relu"),
-], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize(
+    "args, nearest",
+    [
+        (["--exclude-nodes", "conv"], "conv1"),
+        (["--exclude-nodes", "cnov2"], "conv2"),
+        (["--nodes", "reul1"], "relu1"),
+        (["--op-types", "Conw"], "Conv"),
+        (["--exclude-op-types", "custom_domain::Conv"], "Conv"),
+        (["--op-types", "Conv,Reul"], "Relu"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
 def test_a_pattern_that_matches_nothing(bench, args, nearest):
-    run = bench.quantize(models.two_convolutions(), *args).failed(nearest, args[1].split(",")[-1], code=(1, 2))
+    run = bench.quantize(models.two_convolutions(), *args).failed(
+        nearest, args[1].split(",")[-1], code=(1, 2)
+    )
     assert harness.files_in(bench.out) == []
     assert args[0] in run.err or "match" in run.err
 
 
 def test_a_pattern_that_is_no_regular_expression(bench):
-    bench.quantize(models.two_convolutions(), "--exclude-nodes", "conv(").failed("conv(", code=(1, 2))
+    bench.quantize(models.two_convolutions(), "--exclude-nodes", "conv(").failed(
+        "conv(", code=(1, 2)
+    )
 
 
 # Providers and runtimes
@@ -110,7 +163,9 @@ def test_a_pattern_that_is_no_regular_expression(bench):
 @pytest.mark.runtime
 def test_a_provider_that_does_not_exist(bench):
     """The error lists those that the runtime has."""
-    bench.quantize(models.two_convolutions(), "--providers", "nonsense").failed("nonsense", "cpu", code=(1, 2))
+    bench.quantize(models.two_convolutions(), "--providers", "nonsense").failed(
+        "nonsense", "cpu", code=(1, 2)
+    )
     assert harness.files_in(bench.out) == []
 
 
@@ -124,7 +179,9 @@ def test_the_cpu_provider_by_name(bench):
 
 
 def test_a_runtime_that_does_not_exist(bench):
-    bench.quantize(models.two_convolutions(), "--ort-lib", bench.inside / "libmissing.so").failed("libmissing.so")
+    bench.quantize(models.two_convolutions(), "--ort-lib", bench.inside / "libmissing.so").failed(
+        "libmissing.so"
+    )
 
 
 def test_a_runtime_that_is_another_library(bench):
@@ -139,22 +196,46 @@ def test_a_runtime_that_is_another_library(bench):
 def test_json_is_one_object_with_the_whole_report(bench, target):
     run = bench.quantize(models.two_convolutions(), target=target).ok()
     report = json.loads(run.out)
-    assert {"version", "model", "output", "target", "method", "nodes", "tensors", "weights", "summary", "check", "stages",
-            "peak_memory", "notes"} <= set(report)
+    assert {
+        "version",
+        "model",
+        "output",
+        "target",
+        "method",
+        "nodes",
+        "tensors",
+        "weights",
+        "summary",
+        "check",
+        "stages",
+        "peak_memory",
+        "notes",
+    } <= set(report)
     assert report["target"] == target and report["method"] == "max"
     assert [(n["name"], n["op"], n["decision"]) for n in report["nodes"]] == [
-        ("conv1", "Conv", "quantized"), ("relu1", "Relu", report["nodes"][1]["decision"]), ("conv2", "Conv", "quantized")]
+        ("conv1", "Conv", "quantized"),
+        ("relu1", "Relu", report["nodes"][1]["decision"]),
+        ("conv2", "Conv", "quantized"),
+    ]
     assert report["summary"]["quantized"]["Conv"] == 2
     assert [w["name"] for w in report["weights"]] == ["conv1.weight", "conv2.weight"]
     assert {"read", "trace", "calibrate", "emit", "check"} <= {s["name"] for s in report["stages"]}
     assert all(s["seconds"] >= 0 for s in report["stages"])
-    assert report["peak_memory"]["resident_bytes"] > 1 << 20 and report["peak_memory"]["anonymous_bytes"] > 1 << 20
+    assert (
+        report["peak_memory"]["resident_bytes"] > 1 << 20
+        and report["peak_memory"]["anonymous_bytes"] > 1 << 20
+    )
     assert "\x1b" not in run.out + run.err
 
 
 def test_quiet_prints_nothing(bench):
-    model, data = bench.write_model(models.two_convolutions().model), bench.write_data(models.two_convolutions().data)
-    run = harness.run_cli("quantize", model, "-o", bench.out / "q.onnx", "--data", data, "--quiet").ok()
+    model, data = (
+        bench.write_model(models.two_convolutions().model),
+        bench.write_data(models.two_convolutions().data),
+    )
+    run = harness.run_cli(
+        "quantize", model, "-o", bench.out / "q.onnx", "--data", data, "--quiet"
+    ).ok()
     assert (run.out, run.err) == ("", "")
 
 
@@ -166,7 +247,17 @@ def test_no_progress_bar_without_a_terminal(bench):
 
 def test_verbose_gives_every_node_its_reason(bench):
     model = bench.write_model(models.residual_block().model)
-    args = ("quantize", model, "-o", bench.out / "q.onnx", "--random-data", "4", "--size-rules", "off", "--force")
+    args = (
+        "quantize",
+        model,
+        "-o",
+        bench.out / "q.onnx",
+        "--random-data",
+        "4",
+        "--size-rules",
+        "off",
+        "--force",
+    )
     plain, verbose = (harness.run_cli(*args, *more).ok() for more in ([], ["--verbose"]))
     for name in ("conv1", "relu1", "conv2", "add", "relu2"):
         assert re.search(rf"\b{name}\b", verbose.out + verbose.err)
@@ -198,7 +289,9 @@ def test_output_over_input(bench):
 def test_odd_paths(bench):
     """Spaces, non-ASCII letters and a leading dash in names; a relative output."""
     model = bench.write_model(models.two_convolutions().model, "mödel one.onnx")
-    harness.run_cli("quantize", model.name, "-o", "-q ü.onnx", "--random-data", "2", cwd=bench.inside).ok()
+    harness.run_cli(
+        "quantize", model.name, "-o", "-q ü.onnx", "--random-data", "2", cwd=bench.inside
+    ).ok()
     assert "-q ü.onnx" in harness.files_in(bench.inside)
 
 
@@ -209,15 +302,22 @@ def test_forms_of_the_same_data(bench):
     """npz or npy, rows or whole samples, C or Fortran order: the same bytes come out."""
     case = models.two_convolutions()
     array = case.data["X"]
-    forms = {"rows.npz": array, "samples.npz": array[:, None], "rows.npy": array, "samples.npy": array[:, None],
-             "fortran.npy": np.asfortranarray(array)}
+    forms = {
+        "rows.npz": array,
+        "samples.npz": array[:, None],
+        "rows.npy": array,
+        "samples.npy": array[:, None],
+        "fortran.npy": np.asfortranarray(array),
+    }
     outputs = set()
     for name, value in forms.items():
         path = bench.inside / name
         np.savez(path, X=value) if name.endswith("npz") else np.save(path, value)
         outputs.add(bench.quantize(case, "--force", data=path).ok().path.read_bytes())
     np.savez_compressed(bench.inside / "small.npz", X=array)
-    outputs.add(bench.quantize(case, "--force", data=bench.inside / "small.npz").ok().path.read_bytes())
+    outputs.add(
+        bench.quantize(case, "--force", data=bench.inside / "small.npz").ok().path.read_bytes()
+    )
     assert len(outputs) == 1
 
 
@@ -334,17 +434,24 @@ def test_random_ranges(bench):
     case = models.two_convolutions()
     wide = scale_of(bench.quantize(case, "--random-data", "20", data=False))
     assert 3 / 127 < wide < 6 / 127
-    narrow = scale_of(bench.quantize(case, "--random-data", "20", "--input-range", "X:-2:1", "--force", data=False))
+    narrow = scale_of(
+        bench.quantize(
+            case, "--random-data", "20", "--input-range", "X:-2:1", "--force", data=False
+        )
+    )
     assert 1.9 / 127 < narrow <= 2 / 127 * (1 + 1e-6)
 
 
 def test_random_shapes(bench):
-    run = bench.quantize(dynamic(), "--random-data", "4", "--input-shape", "X:1x4x9x9", data=False).ok()
+    run = bench.quantize(
+        dynamic(), "--random-data", "4", "--input-shape", "X:1x4x9x9", data=False
+    ).ok()
     assert run.json["check"]["samples"] == 4
 
 
 def test_random_data_for_unknown_dimensions_needs_a_shape_or_takes_one(bench):
-    """A dimension that nobody fixed is 1, or the run says which input needs --input-shape; never a crash."""
+    """A dimension that nobody fixed is 1, or the run says which input needs --input-shape; never
+    a crash."""
     run = bench.quantize(dynamic(), "--random-data", "4", data=False)
     assert run.code == 0 or ("--input-shape" in run.err and "X" in run.err), str(run)
 
@@ -358,10 +465,14 @@ def test_random_integers_are_zero_or_one(bench):
     g.output("Y", [4, 16])
     case = models.Case(g.build(), {})
     bench.quantize(case, "--random-data", "8", data=False).ok()
-    run = bench.quantize(case, "--random-data", "8", "--input-range", "ids:0:40", "--force", data=False)
+    run = bench.quantize(
+        case, "--random-data", "8", "--input-range", "ids:0:40", "--force", data=False
+    )
     assert run.code == 1 and "gather" in run.err.lower(), str(run)
     for args in (["--input-range", "Z:0:1"], ["--input-shape", "Z:1x4x8x8"]):
-        bench.quantize(case, "--random-data", "2", *args, "--force", data=False).failed("Z", "ids", code=(1, 2))
+        bench.quantize(case, "--random-data", "2", *args, "--force", data=False).failed(
+            "Z", "ids", code=(1, 2)
+        )
 
 
 # inspect
@@ -370,12 +481,27 @@ def test_random_integers_are_zero_or_one(bench):
 @pytest.mark.runtime
 def test_inspect(bench):
     model = bench.write_model(models.motivating().model)
-    report = harness.run_cli("inspect", model, "--custom-op-lib", harness.library("dummy"), "--json").ok().json
+    report = (
+        harness.run_cli("inspect", model, "--custom-op-lib", harness.library("dummy"), "--json")
+        .ok()
+        .json
+    )
     assert report["ir_version"] == 8
-    assert report["opsets"] == {"": 17, "custom_domain": 1} or report["opsets"] == {"ai.onnx": 17, "custom_domain": 1}
-    assert [(i["name"], i["type"], i["shape"]) for i in report["inputs"]] == [("X", "float", [1, 3, 8, 8])]
-    assert [(o["name"], o["type"], o["shape"]) for o in report["outputs"]] == [("Y", "float", [1, 32, 8, 8])]
-    assert {o["op"]: o["count"] for o in report["operators"]} == {"Conv": 2, "Relu": 2, "custom_domain::DummyOp": 1}
+    assert report["opsets"] == {"": 17, "custom_domain": 1} or report["opsets"] == {
+        "ai.onnx": 17,
+        "custom_domain": 1,
+    }
+    assert [(i["name"], i["type"], i["shape"]) for i in report["inputs"]] == [
+        ("X", "float", [1, 3, 8, 8])
+    ]
+    assert [(o["name"], o["type"], o["shape"]) for o in report["outputs"]] == [
+        ("Y", "float", [1, 32, 8, 8])
+    ]
+    assert {o["op"]: o["count"] for o in report["operators"]} == {
+        "Conv": 2,
+        "Relu": 2,
+        "custom_domain::DummyOp": 1,
+    }
     assert all(o["runnable"] for o in report["operators"])
     assert report["weights"] == {"count": 4, "bytes": 4 * (32 * 27 + 32 + 32 * 288 + 32)}
     assert report["quantizable"] == {"Conv": 2}

@@ -1,7 +1,7 @@
 """Models with operators that only a user's library knows, on both targets.
 
-Quantizers that open sessions of their own without the library refuse such models: microsoft/onnxruntime #10082 and #23191,
-NVIDIA/Model-Optimizer #503 and #2016."""
+Quantizers that open sessions of their own without the library refuse such models:
+microsoft/onnxruntime #10082 and #23191, NVIDIA/Model-Optimizer #503 and #2016."""
 
 import os
 
@@ -20,7 +20,8 @@ def foreign_nodes(model):
 
 
 def assert_quantized_as_planned(case, run, target, edges=None):
-    """The exact set of quantized inputs, the foreign nodes as they were, and a result that runs and is close."""
+    """The exact set of quantized inputs, the foreign nodes as they were, and a result that runs
+    and is close."""
     model = run.ok().model
     view = qdq.View(model)
     assert view.edges() == (case.edges(target) if edges is None else edges)
@@ -29,7 +30,9 @@ def assert_quantized_as_planned(case, run, target, edges=None):
     for old, new in zip(foreign_nodes(case.model), foreign_nodes(model), strict=True):
         assert new == old  # edges, attributes, domain and name
     imports = {o.domain: o.version for o in model.opset_import}
-    assert {o.domain: o.version for o in case.model.opset_import if o.domain}.items() <= imports.items()
+    assert {
+        o.domain: o.version for o in case.model.opset_import if o.domain
+    }.items() <= imports.items()
     harness.assert_quality(case, model, MIN_SQNR)
     return view
 
@@ -45,17 +48,25 @@ def test_quantizes_around_a_foreign_operator(bench, target, name):
     assert_quantized_as_planned(case, run, target)
 
     decisions = {n["name"]: n["decision"] for n in run.json["nodes"]}
-    assert {n for n, d in decisions.items() if d == "quantized"} == set(case.edges(target))
-    assert {n for n, d in decisions.items() if d == "foreign"} == {n.name for n in foreign_nodes(case.model)}
+    matrix = {
+        n.name for n in case.model.graph.node if n.op_type in ("Conv", "MatMul") and not n.domain
+    }
+    assert {n for n in matrix if decisions[n] == "quantized"} == set(case.edges(target))
+    assert {n for n, d in decisions.items() if d == "foreign"} == {
+        n.name for n in foreign_nodes(case.model)
+    }
     assert harness.files_in(bench.out) == ["model.int8.onnx"]
 
 
-@pytest.mark.parametrize("exclusion", [
-    ("--exclude-op-types", "DummyOp"),
-    ("--exclude-op-types", "custom_domain::DummyOp"),
-    ("--exclude-nodes", "/block/custom"),
-    ("--exclude-nodes", "/block/.*"),
-])
+@pytest.mark.parametrize(
+    "exclusion",
+    [
+        ("--exclude-op-types", "DummyOp"),
+        ("--exclude-op-types", "custom_domain::DummyOp"),
+        ("--exclude-nodes", "/block/custom"),
+        ("--exclude-nodes", "/block/.*"),
+    ],
+)
 def test_excluding_the_foreign_operator_changes_nothing(bench, target, exclusion):
     """It was float before; to say so again is no error."""
     case = models.motivating()
@@ -74,7 +85,8 @@ def test_a_model_without_anything_to_quantize_comes_out_unchanged(bench, target)
 
 
 def test_the_same_library_twice(bench, target):
-    """ONNX Runtime refuses a domain that is registered twice; the tool drops the repetition, however it is spelled."""
+    """ONNX Runtime refuses a domain that is registered twice; the tool drops the repetition,
+    however it is spelled."""
     case = models.motivating()
     lib = harness.library("dummy")
     link = bench.inside / "link.so"
@@ -84,9 +96,12 @@ def test_the_same_library_twice(bench, target):
     assert_quantized_as_planned(case, run, target)
 
 
-@pytest.mark.parametrize("spelling", ["libdummy.so", "./libdummy.so", "libs/libdummy.so", "../folder/libdummy.so"])
+@pytest.mark.parametrize(
+    "spelling", ["libdummy.so", "./libdummy.so", "libs/libdummy.so", "../folder/libdummy.so"]
+)
 def test_a_relative_path(bench, spelling):
-    """Relative to the current folder, also without a slash, where the loader would search its own path."""
+    """Relative to the current folder, also without a slash, where the loader would search its
+    own path."""
     case = models.motivating()
     folder = bench.folder / "folder"
     (folder / "libs").mkdir(parents=True)
@@ -141,20 +156,27 @@ def test_constants_of_a_foreign_operator_stay_float_bit_for_bit(bench, target):
 def test_integer_edges_are_never_touched(bench, target):
     case = models.mixed_types()
     view = qdq.View(bench.quantize(case, target=target).ok().model)
-    assert list(view.nodes["route"].input)[1] == "ids" and list(view.nodes["route"].output)[1] == "next"
+    assert (
+        list(view.nodes["route"].input)[1] == "ids"
+        and list(view.nodes["route"].output)[1] == "next"
+    )
     report = bench.quantize(case, "--force", target=target).json["check"]["outputs"]
     assert {o["name"]: o["exact"] for o in report}["next"] is True
 
 
-@pytest.mark.parametrize("name, tensor, shape", [
-    ("motivating", "d", [1, 32, 8, 8]),
-    ("custom_first", "d", [1, 3, 8, 8]),
-    ("two_libraries", "s", [1, 16, 8, 8]),
-    ("data_dependent_shape", "rows", [None, 8]),
-    ("empty_optionals", "v", [2, 4]),
-])
+@pytest.mark.parametrize(
+    "name, tensor, shape",
+    [
+        ("motivating", "d", [1, 32, 8, 8]),
+        ("custom_first", "d", [1, 3, 8, 8]),
+        ("two_libraries", "s", [1, 16, 8, 8]),
+        ("data_dependent_shape", "rows", [None, 8]),
+        ("empty_optionals", "v", [2, 4]),
+    ],
+)
 def test_results_of_foreign_operators_carry_their_traced_shape(bench, target, name, tensor, shape):
-    """Static inference stops there; runtimes that need a rank find it in value_info. Dimensions that differ are symbolic."""
+    """Static inference stops there; runtimes that need a rank find it in value_info. Dimensions
+    that differ are symbolic."""
     model = bench.quantize(models.FOREIGN[name](), target=target).ok().model
     info = {v.name: v.type.tensor_type for v in model.graph.value_info}[tensor]
     assert info.elem_type == onnx.TensorProto.FLOAT
@@ -170,14 +192,18 @@ def test_an_excluded_convolution_keeps_its_float_weight(bench, target):
     assert {n["name"]: n["decision"] for n in run.json["nodes"]}["conv1"] == "excluded"
 
 
-def test_a_foreign_operator_that_shares_a_standard_name_is_foreign(bench, target):
-    """Operators are known by domain and type: custom_domain::Conv is no convolution."""
+@pytest.mark.parametrize("op", ["Conv", "MatMul"])
+def test_a_foreign_operator_that_shares_a_standard_name_is_foreign(bench, target, op):
+    """Operators are known by domain and type: custom_domain::Conv is no convolution, and what it
+    reads is no weight."""
     g = models.Graph(custom_domain=1)
     x = g.conv(g.input("X", [1, 3, 8, 8]), "c", 3, 8, name="conv1")
-    g.node("Conv", [x], "Y", "foreign", "custom_domain", group=1)
+    g.node(op, [x, g.weight("w", 8, 8, 1, 1)], "Y", "foreign", "custom_domain")
     g.output("Y", [1, 8, 8, 8])
-    case = models.Case(g.build(), {"X": models.noise(8, 3, 8, 8)}, {"conv1": {0, 1}}, libs=("dummy",))
-    assert_quantized_as_planned(case, bench.quantize(case, target=target), target)
+    data = {"X": models.noise(8, 3, 8, 8)}
+    case = models.Case(g.build(), data, {"conv1": {0, 1}}, libs=("dummy",))
+    view = assert_quantized_as_planned(case, bench.quantize(case, target=target), target)
+    assert "w" in view.initializers
 
 
 def test_the_end_of_the_report_says_how_to_run_the_result(bench):
@@ -185,8 +211,30 @@ def test_the_end_of_the_report_says_how_to_run_the_result(bench):
     case = models.motivating()
     model, data = bench.write_model(case.model), bench.write_data(case.data)
     out = bench.out / "q.onnx"
-    text = harness.run_cli("quantize", model, "-o", out, "--data", data, "--size-rules", "off",
-                           "--custom-op-lib", harness.library("dummy")).ok().out
-    for part in ("trtexec", "libdummy.so", "register_custom_ops_library", str(out.name), "SQNR", "dB", "Conv",
-                 "custom_domain::DummyOp"):
+    text = (
+        harness.run_cli(
+            "quantize",
+            model,
+            "-o",
+            out,
+            "--data",
+            data,
+            "--size-rules",
+            "off",
+            "--custom-op-lib",
+            harness.library("dummy"),
+        )
+        .ok()
+        .out
+    )
+    for part in (
+        "trtexec",
+        "libdummy.so",
+        "register_custom_ops_library",
+        str(out.name),
+        "SQNR",
+        "dB",
+        "Conv",
+        "custom_domain::DummyOp",
+    ):
         assert part.lower() in text.lower(), part

@@ -1,4 +1,5 @@
-"""The tests' own models: each runs in ONNX Runtime with its libraries before anything is quantized."""
+"""The tests' own models: each runs in ONNX Runtime with its libraries before anything is
+quantized."""
 
 import numpy as np
 import onnx
@@ -11,11 +12,15 @@ import models
 @pytest.mark.parametrize("name", models.ALL)
 def test_float_model_runs(name):
     case = models.ALL[name]()
-    declared = {o.name: [d.dim_value for d in o.type.tensor_type.shape.dim] for o in case.model.graph.output}
+    declared = {
+        o.name: [d.dim_value for d in o.type.tensor_type.shape.dim] for o in case.model.graph.output
+    }
     for outputs in harness.run_model(case.model, case.feeds(), case.run_libs):
         for output, value in outputs.items():
             assert value.size and np.all(np.isfinite(value))
-            assert all(want in (0, got) for want, got in zip(declared[output], value.shape, strict=True))
+            assert all(
+                want in (0, got) for want, got in zip(declared[output], value.shape, strict=True)
+            )
 
 
 @pytest.mark.parametrize("name", models.STANDARD)

@@ -1,4 +1,5 @@
-"""An operator that nobody provides, and libraries that do not provide it: refused before any other work, in one message.
+"""An operator that nobody provides, and libraries that do not provide it: refused before any
+other work, in one message.
 
 Public reports of the opposite: microsoft/onnxruntime #8730, onnx/onnx #3654."""
 
@@ -25,14 +26,22 @@ def test_without_the_library_every_missing_operator_is_listed(bench, target):
     run = bench.quantize(case, target=target)
     assert run.code == 1 and not run.out, str(run)
     assert harness.files_in(bench.out) == []
-    for word in ("custom_domain::DummyOp", "first dummy", "my.ops::ScaleBy2", "the scale", "--custom-op-lib"):
+    for word in (
+        "custom_domain::DummyOp",
+        "first dummy",
+        "my.ops::ScaleBy2",
+        "the scale",
+        "--custom-op-lib",
+    ):
         assert word in run.err, str(run)
     assert re.search(r"DummyOp\b.*\b2\b", run.err) and "second dummy" not in run.err, str(run)
 
 
 def test_the_missing_operator_is_found_before_the_data_is_read(bench):
     run = bench.quantize(models.motivating(), libs=[], data=bench.inside / "no such data.npz")
-    assert run.code == 1 and "custom_domain::DummyOp" in run.err and "no such data" not in run.err, str(run)
+    assert (
+        run.code == 1 and "custom_domain::DummyOp" in run.err and "no such data" not in run.err
+    ), str(run)
 
 
 def test_one_of_two_libraries_is_missing(bench):
@@ -79,7 +88,9 @@ def test_an_empty_path(bench):
 
 def test_a_library_without_an_entry_point(bench):
     path = harness.library("noentry")
-    assert_refused(bench, bench.quantize(models.motivating(), libs=[path]), path, "RegisterCustomOps")
+    assert_refused(
+        bench, bench.quantize(models.motivating(), libs=[path]), path, "RegisterCustomOps"
+    )
 
 
 def test_a_library_without_the_named_entry_point(bench):
@@ -90,7 +101,9 @@ def test_a_library_without_the_named_entry_point(bench):
 
 def test_the_usual_entry_point_of_a_library_that_has_another(bench):
     path = harness.library("entry")
-    assert_refused(bench, bench.quantize(models.between_convolutions(), libs=[path]), path, "RegisterCustomOps")
+    assert_refused(
+        bench, bench.quantize(models.between_convolutions(), libs=[path]), path, "RegisterCustomOps"
+    )
 
 
 def test_an_entry_point_that_returns_an_error(bench):
@@ -117,7 +130,11 @@ def test_a_kernel_that_crashes(bench):
 
 def test_inspect_tells_what_can_run_and_what_not(bench):
     model = bench.write_model(models.two_libraries().model)
-    report = harness.run_cli("inspect", model, "--custom-op-lib", harness.library("dummy"), "--json").ok().json
+    report = (
+        harness.run_cli("inspect", model, "--custom-op-lib", harness.library("dummy"), "--json")
+        .ok()
+        .json
+    )
     runnable = {o["op"]: o["runnable"] for o in report["operators"]}
     assert runnable == {"Conv": True, "custom_domain::DummyOp": True, "my.ops::ScaleBy2": False}
 

@@ -1,4 +1,5 @@
-"""Placement and parameters on each target, checked structurally and by the runtime's own optimizer."""
+"""Placement and parameters on each target, checked structurally and by the runtime's own
+optimizer."""
 
 import harness
 import models
@@ -19,17 +20,27 @@ def quantize(bench, case, target, *args, **options):
 # Parameters
 
 
-@pytest.mark.parametrize("case, axis", [
-    (models.single("Conv", [1, 4, 8, 8], [1, 6, 6, 6], [("w", (6, 4, 3, 3)), ("b", (6,))]), 0),
-    (models.single("Conv", [1, 4, 8], [1, 6, 6], [("w", (6, 4, 3))]), 0),
-    (models.single("Conv", [1, 4, 8, 8], [1, 4, 6, 6], [("w", (4, 1, 3, 3)), ("b", (4,))], group=4), 0),
-    (models.single("Gemm", [3, 8], [3, 5], [("w", (5, 8)), ("b", (5,))], transB=1), 0),
-    (models.single("Gemm", [3, 8], [3, 5], [("w", (8, 5)), ("b", (5,))]), 1),
-    (models.single("MatMul", [3, 8], [3, 5], [("w", (8, 5))]), 1),
-    (models.single("MatMul", [1, 3, 8], [1, 3, 5], [("w", (8, 5))]), 1),
-], ids=["conv", "conv1d", "depthwise", "gemm_transposed", "gemm", "matmul", "matmul_rank3"])
+@pytest.mark.parametrize(
+    "case, axis",
+    [
+        (models.single("Conv", [1, 4, 8, 8], [1, 6, 6, 6], [("w", (6, 4, 3, 3)), ("b", (6,))]), 0),
+        (models.single("Conv", [1, 4, 8], [1, 6, 6], [("w", (6, 4, 3))]), 0),
+        (
+            models.single(
+                "Conv", [1, 4, 8, 8], [1, 4, 6, 6], [("w", (4, 1, 3, 3)), ("b", (4,))], group=4
+            ),
+            0,
+        ),
+        (models.single("Gemm", [3, 8], [3, 5], [("w", (5, 8)), ("b", (5,))], transB=1), 0),
+        (models.single("Gemm", [3, 8], [3, 5], [("w", (8, 5)), ("b", (5,))]), 1),
+        (models.single("MatMul", [3, 8], [3, 5], [("w", (8, 5))]), 1),
+        (models.single("MatMul", [1, 3, 8], [1, 3, 5], [("w", (8, 5))]), 1),
+    ],
+    ids=["conv", "conv1d", "depthwise", "gemm_transposed", "gemm", "matmul", "matmul_rank3"],
+)
 def test_weights_are_int8_with_a_scale_per_output_channel(bench, target, case, axis):
-    """scale = max|w| / 127 of each channel, values rounded half to even, zero points 0; the float weight is gone."""
+    """scale = max|w| / 127 of each channel, values rounded half to even, zero points 0; the
+    float weight is gone."""
     run, view = quantize(bench, case, target)
     params = view.params("op", 1)
     before = qdq.View(case.model).value("w")
@@ -41,12 +52,15 @@ def test_weights_are_int8_with_a_scale_per_output_channel(bench, target, case, a
     exact = before / params.scale.reshape(shape)
     np.testing.assert_array_equal(params.weight, np.clip(np.rint(exact), -127, 127))
     assert "w" not in view.initializers
-    assert [(w["name"], w["axis"] % before.ndim, w["channels"]) for w in run.json["weights"]] == [("w", axis, largest.size)]
+    assert [(w["name"], w["axis"] % before.ndim, w["channels"]) for w in run.json["weights"]] == [
+        ("w", axis, largest.size)
+    ]
     harness.assert_quality(case, run.model)
 
 
 def test_rank_3_matmul_weight_is_not_split_along_k(bench, target):
-    """The last axis is the output channel; others hard-code axis 1, which is K here, and the runtime then fails."""
+    """The last axis is the output channel; others hard-code axis 1, which is K here, and the
+    runtime then fails."""
     case = models.single("MatMul", [2, 3, 8], [2, 3, 5], [("w", (2, 8, 5))])
     run, view = quantize(bench, case, target)
     params = view.params("op", 1)
@@ -62,23 +76,26 @@ def test_a_dead_channel_has_a_positive_scale(bench, target):
     weight.CopyFrom(onnx.numpy_helper.from_array(value, "w"))
     run, view = quantize(bench, case, target)
     params = view.params("op", 1)
-    assert np.all(params.scale > 0) and np.all(np.isfinite(params.scale)) and not params.weight[2].any()
+    assert (
+        np.all(params.scale > 0)
+        and np.all(np.isfinite(params.scale))
+        and not params.weight[2].any()
+    )
     harness.assert_quality(case, run.model)
 
 
-def test_transposed_convolution_has_one_scale_for_tensorrt(bench):
-    """The sources disagree on the axis (NVIDIA/TensorRT #1694 and #2380), so one scale serves the whole weight."""
-    case = models.single("ConvTranspose", [1, 4, 8, 8], [1, 6, 10, 10], [("w", (4, 6, 3, 3)), ("b", (6,))])
-    run, view = quantize(bench, case, "tensorrt")
-    assert view.edges() == {"op": BOTH} and view.params("op", 1).scale.size == 1
-    harness.assert_quality(case, run.model)
-
-
-def test_grouped_transposed_convolution_stays_float(bench, target):
-    """NVIDIA/TensorRT #1934; and no kernel of the runtime fuses it."""
-    case = models.single("ConvTranspose", [1, 4, 8, 8], [1, 6, 10, 10], [("w", (4, 3, 3, 3)), ("b", (6,))], group=2)
-    _, view = quantize(bench, case, target)
-    assert view.edges() == {}
+@pytest.mark.parametrize("group", [1, 2])
+def test_transposed_convolution_stays_float(bench, target, group):
+    """Both compile it in float anyway; the axis of its scales is disputed too: NVIDIA/TensorRT
+    #1694, #1934 and #2380."""
+    weights = [("w", (4, 6 // group, 3, 3)), ("b", (6,))]
+    case = models.single("ConvTranspose", [1, 4, 8, 8], [1, 6, 10, 10], weights, group=group)
+    run, view = quantize(bench, case, target)
+    assert view.edges() == {} and list(view.initializers) == ["w", "b"]
+    assert (
+        run.json["nodes"][0]["decision"] == "float"
+        and "ConvTranspose" in run.json["nodes"][0]["reason"]
+    )
 
 
 def test_activation_scale_of_tensorrt(bench):
@@ -90,7 +107,10 @@ def test_activation_scale_of_tensorrt(bench):
     assert params.scale == pytest.approx(np.abs(case.data["X"]).max() / 127, rel=1e-6)
     reported = {t["name"]: t for t in run.json["tensors"]}
     assert set(reported) == {"X", "r1"}
-    assert reported["X"]["scale"] == pytest.approx(float(params.scale), rel=1e-6) and reported["X"]["zero_point"] == 0
+    assert (
+        reported["X"]["scale"] == pytest.approx(float(params.scale), rel=1e-6)
+        and reported["X"]["zero_point"] == 0
+    )
     assert reported["X"]["min"] == pytest.approx(case.data["X"].min(), rel=1e-6)
     assert reported["X"]["max"] == pytest.approx(case.data["X"].max(), rel=1e-6)
 
@@ -122,9 +142,12 @@ def test_int32_bias_of_onnxruntime(bench):
 # Placement for tensorrt
 
 
-@pytest.mark.parametrize("name", ["two_convolutions", "residual_block", "downsample_block", "conv_bn_relu"])
+@pytest.mark.parametrize(
+    "name", ["two_convolutions", "residual_block", "downsample_block", "conv_bn_relu"]
+)
 def test_exact_inputs_for_tensorrt(bench, name):
-    """Inputs of weighted operators; of a residual Add the shortcut only, where both sides are convolutions the shorter one."""
+    """Inputs of weighted operators; of a residual Add the shortcut only, where both sides are
+    convolutions the shorter one."""
     case = models.STANDARD[name]()
     run, view = quantize(bench, case, "tensorrt")
     assert view.edges() == case.edges("tensorrt")
@@ -138,24 +161,29 @@ def test_exact_inputs_for_tensorrt(bench, name):
         zero_point = view.value(node.input[2])
         assert zero_point.dtype == np.int8 and not zero_point.any()
     graph_outputs = {o.name for o in run.model.graph.output}
-    assert not [n for n in run.model.graph.node if qdq.is_pair(n) and graph_outputs & {*n.input, *n.output}]
+    assert not [
+        n for n in run.model.graph.node if qdq.is_pair(n) and graph_outputs & {*n.input, *n.output}
+    ]
     harness.assert_quality(case, run.model)
 
 
-def test_nothing_inside_a_conv_bn_relu_chain(bench, target):
-    """Q/DQ between Conv, BatchNormalization and Relu keeps runtimes from fusing them: microsoft/onnxruntime #9938."""
+def test_nothing_inside_a_conv_bn_relu_chain(bench):
+    """Q/DQ between Conv, BatchNormalization and Relu keeps runtimes from fusing them:
+    microsoft/onnxruntime #9938."""
     case = models.conv_bn_relu()
-    run, view = quantize(bench, case, target)
+    run, view = quantize(bench, case, "tensorrt")
     assert view.quantized() == {"conv1", "conv2"}
     inside = {"conv1.c", "conv1.n", "conv2.c", "conv2.n"}
-    assert not [n for n in run.model.graph.node if n.op_type == "QuantizeLinear" and n.input[0] in inside]
-    if target == "tensorrt":
-        assert view.params("conv2", 0).source == "r1"
+    assert not [
+        n for n in run.model.graph.node if n.op_type == "QuantizeLinear" and n.input[0] in inside
+    ]
+    assert view.params("conv2", 0).source == "r1"
     harness.assert_quality(case, run.model)
 
 
 def test_normalization_attention_and_gelu(bench, target):
-    """LayerNormalization, Softmax and the operators of a GELU stay float; every matrix product is quantized."""
+    """LayerNormalization, Softmax and the operators of a GELU stay float; every matrix product
+    is quantized."""
     case = models.encoder_layer()
     run, view = quantize(bench, case, target)
     products = {n.name for n in case.model.graph.node if n.op_type == "MatMul"}
@@ -165,7 +193,8 @@ def test_normalization_attention_and_gelu(bench, target):
 
 
 def test_float_neighbours_keep_float(bench):
-    """A quantized operator's input that a float operator reads as well: only the quantized one reads the pair."""
+    """A quantized operator's input that a float operator reads as well: only the quantized one
+    reads the pair."""
     g = models.Graph()
     x = g.input("X", [1, 4, 8, 8])
     g.conv(x, "Y", 4, 8, name="conv1")
@@ -178,27 +207,31 @@ def test_float_neighbours_keep_float(bench):
     assert harness.compare(case, run.model)["Z"] == np.inf
 
 
-def test_concat_shares_one_scale_for_tensorrt(bench):
-    """Where a Concat feeds a convolution, its inputs and its output have the same scale, that of the widest."""
+@pytest.mark.parametrize("factor, shared", [(1.5, True), (100, False)])
+def test_concat_shares_one_scale_for_tensorrt(bench, factor, shared):
+    """The tensors of a Concat that are quantized have one scale, unless that costs one of them
+    more than a bit."""
     g = models.Graph()
     x = g.input("X", [1, 4, 8, 8])
-    a = g.node("Relu", [g.conv(x, "a", 4, 8, name="conv_a")], "ra", "relu_a")
-    b = g.node("Mul", [x, g.const("hundred", np.float32(100))], "b", "mul")
-    g.conv(a, "ya", 8, 4, name="conv_ya")
+    a = g.node("Neg", [x], "a", "neg")
+    b = g.node("Mul", [x, g.const("factor", np.float32(factor))], "b", "mul")
+    g.conv(a, "ya", 4, 4, name="conv_ya")
     g.conv(b, "yb", 4, 4, name="conv_yb")
     cat = g.node("Concat", [a, b], "cat", "concat", axis=1)
-    g.conv(cat, "yc", 12, 4, name="conv_c")
+    g.conv(cat, "yc", 8, 4, name="conv_c")
     for name in ("ya", "yb", "yc"):
         g.output(name, [1, 4, 8, 8])
     case = models.Case(g.build(), {"X": models.noise(8, 4, 8, 8)})
     _, view = quantize(bench, case, "tensorrt")
     scales = {node: float(view.params(node, 0).scale) for node in ("conv_ya", "conv_yb", "conv_c")}
-    assert len(set(scales.values())) == 1, scales
-    assert scales["conv_c"] == pytest.approx(100 * np.abs(case.data["X"]).max() / 127, rel=1e-5)
+    largest = np.abs(case.data["X"]).max() / 127
+    assert scales["conv_c"] == scales["conv_yb"] == pytest.approx(factor * largest, rel=1e-5)
+    assert scales["conv_ya"] == (scales["conv_c"] if shared else pytest.approx(largest, rel=1e-5))
 
 
 def test_movement_operators_share_one_scale_for_onnxruntime(bench):
-    """Transpose, Reshape and MaxPool change no values, so what comes out has the scale of what went in."""
+    """Transpose, Reshape and MaxPool change no values, so what comes out has the scale of what
+    went in."""
     g = models.Graph()
     x = g.input("X", [1, 4, 8, 8])
     x = g.node("Relu", [g.conv(x, "c1", 4, 8, name="conv1")], "r1", "relu1")
@@ -209,11 +242,16 @@ def test_movement_operators_share_one_scale_for_onnxruntime(bench):
     g.output("Y", [1, 4, 2, 8])
     case = models.Case(g.build(), {"X": models.noise(8, 4, 8, 8)})
     run, view = quantize(bench, case, "onnxruntime")
-    behind_conv1 = {float(view.value(n.input[1])) for n in run.model.graph.node if n.op_type == "QuantizeLinear"
-                    and n.input[0] in ("c1", "r1", "p", "t", "s")}
+    behind_conv1 = {
+        float(view.value(n.input[1]))
+        for n in run.model.graph.node
+        if n.op_type == "QuantizeLinear" and n.input[0] in ("c1", "r1", "p", "t", "s")
+    }
     assert len(behind_conv1) == 1
     counts = optimized(bench, run.model)
-    assert counts.get("QLinearConv") == 2 and "Conv" not in counts and "FusedConv" not in counts, counts
+    assert counts.get("QLinearConv") == 2 and "Conv" not in counts and "FusedConv" not in counts, (
+        counts
+    )
     harness.assert_quality(case, run.model)
 
 
@@ -229,26 +267,30 @@ def optimized(bench, model, libs=()):
     return counts
 
 
-@pytest.mark.parametrize("name, convolutions", [("two_convolutions", 2), ("residual_block", 2), ("downsample_block", 6),
-                                                ("conv_bn_relu", 2)])
+@pytest.mark.parametrize(
+    "name, convolutions", [("two_convolutions", 2), ("residual_block", 2), ("downsample_block", 6)]
+)
 def test_every_convolution_is_fused_by_onnxruntime(bench, name, convolutions):
     case = models.STANDARD[name]()
     run, view = quantize(bench, case, "onnxruntime")
-    edges, planned = view.edges(), case.edges("onnxruntime")
-    assert {n: edges.get(n) for n in planned} == planned
+    assert view.edges() == case.edges("onnxruntime")
     counts = optimized(bench, run.model)
     assert counts.get("QLinearConv") == convolutions, counts
-    assert not {"Conv", "FusedConv", "Add", "Gemm", "BatchNormalization"} & set(counts), counts
+    assert not {"Conv", "FusedConv", "Gemm"} & set(counts), counts
     harness.assert_quality(case, run.model)
 
 
 def test_onnxruntime_keeps_foreign_edges_float_unless_told(bench):
-    """By default the convolution before a foreign operator loses its fusion; `--foreign-edges fuse` buys it back."""
+    """By default the convolution before a foreign operator loses its fusion; `--foreign-edges
+    fuse` buys it back."""
     case = models.between_convolutions()
     _, view = quantize(bench, case, "onnxruntime")
     assert view.source(view.nodes["scale"].input[0]) == view.nodes["scale"].input[0] == "c1"
     run, view = quantize(bench, case, "onnxruntime", "--foreign-edges", "fuse", "--force")
-    assert "conv1" in view.quantized_outputs() and view.dequantizer(view.nodes["scale"].input[0]) is not None
+    assert (
+        "conv1" in view.quantized_outputs()
+        and view.dequantizer(view.nodes["scale"].input[0]) is not None
+    )
     assert optimized(bench, run.model, case.libs).get("QLinearConv", 0) >= 1
     harness.assert_quality(case, run.model)
 
@@ -260,22 +302,43 @@ def sized(op, x_shape, y_shape, *weights, **attributes):
     return models.single(op, x_shape, y_shape, list(zip(("w", "b"), weights)), rows=2, **attributes)
 
 
-@pytest.mark.parametrize("case, kept", [
-    (sized("Conv", [1, 3, 12, 12], [1, 64, 6, 6], (64, 3, 7, 7), strides=[2, 2], pads=[3] * 4), True),
-    (sized("Conv", [1, 16, 6, 6], [1, 16, 6, 6], (16, 16, 1, 1)), True),
-    (sized("Conv", [1, 3, 8, 8], [1, 12, 4, 4], (12, 3, 5, 5)), False),
-    (sized("Conv", [1, 8, 8, 8], [1, 8, 6, 6], (8, 1, 3, 3), group=8), True),
-    (sized("Conv", [1, 8, 8, 8], [1, 8, 8, 6], (8, 1, 1, 3), group=8), False),
-    (sized("MatMul", [4, 32], [4, 32], (32, 32)), True),
-    (sized("MatMul", [4, 32], [4, 8], (32, 8)), False),
-    (sized("MatMul", [4, 8], [4, 32], (8, 32)), False),
-    (sized("Gemm", [1, 32], [1, 100], (100, 32), (100,), transB=1), False),
-    (sized("Gemm", [4, 32], [4, 100], (100, 32), (100,), transB=1), True),
-    (sized("MatMul", [2, 1, 32], [2, 1, 32], (32, 32)), True),
-], ids=["stem", "16_channels", "12_channels", "depthwise_3x3", "depthwise_1x3", "matmul_32", "narrow_n", "narrow_k",
-        "one_row", "four_rows", "rank_3_one_token"])
+@pytest.mark.parametrize(
+    "case, kept",
+    [
+        (
+            sized(
+                "Conv", [1, 3, 12, 12], [1, 64, 6, 6], (64, 3, 7, 7), strides=[2, 2], pads=[3] * 4
+            ),
+            True,
+        ),
+        (sized("Conv", [1, 16, 6, 6], [1, 16, 6, 6], (16, 16, 1, 1)), True),
+        (sized("Conv", [1, 3, 8, 8], [1, 12, 4, 4], (12, 3, 5, 5)), False),
+        (sized("Conv", [1, 8, 8, 8], [1, 8, 6, 6], (8, 1, 3, 3), group=8), True),
+        (sized("Conv", [1, 8, 8, 8], [1, 8, 8, 6], (8, 1, 1, 3), group=8), False),
+        (sized("MatMul", [4, 32], [4, 32], (32, 32)), True),
+        (sized("MatMul", [4, 32], [4, 8], (32, 8)), False),
+        (sized("MatMul", [4, 8], [4, 32], (8, 32)), False),
+        (sized("Gemm", [1, 32], [1, 100], (100, 32), (100,), transB=1), False),
+        (sized("Gemm", [4, 32], [4, 100], (100, 32), (100,), transB=1), True),
+        (sized("MatMul", [2, 1, 32], [2, 1, 32], (32, 32)), True),
+    ],
+    ids=[
+        "stem",
+        "16_channels",
+        "12_channels",
+        "depthwise_3x3",
+        "depthwise_1x3",
+        "matmul_32",
+        "narrow_n",
+        "narrow_k",
+        "one_row",
+        "four_rows",
+        "rank_3_one_token",
+    ],
+)
 def test_size_rules_of_tensorrt(bench, case, kept):
-    """On by default: what is too small for an int8 kernel to pay stays float, with the rule in the report."""
+    """On by default: what is too small for an int8 kernel to pay stays float, with the rule in
+    the report."""
     model, data = bench.write_model(case.model), bench.write_data(case.data)
     out = bench.out / "q.onnx"
     report = harness.run_cli("quantize", model, "-o", out, "--data", data, "--json").ok().json
@@ -289,5 +352,7 @@ def test_size_rules_of_tensorrt(bench, case, kept):
 def test_size_rules_are_off_for_onnxruntime(bench):
     case = sized("MatMul", [4, 8], [4, 8], (8, 8))
     model, data = bench.write_model(case.model), bench.write_data(case.data)
-    harness.run_cli("quantize", model, "-o", bench.out / "q.onnx", "--data", data, "--target", "onnxruntime").ok()
+    harness.run_cli(
+        "quantize", model, "-o", bench.out / "q.onnx", "--data", data, "--target", "onnxruntime"
+    ).ok()
     assert qdq.View(onnx.load(bench.out / "q.onnx")).quantized() == {"op"}

@@ -1,4 +1,4 @@
-/* custom_domain::DummyOp and ::Conv: y = alpha * x + x / (1 + |x|), same shape; `alpha` is an
+/* custom_domain::DummyOp: y = alpha * x + x / (1 + |x|), same shape; `alpha` is an
  * attribute, so a lost one changes the result. */
 #include "op_common.h"
 
@@ -24,10 +24,17 @@ static struct test_op ops[] = {
      .output_count = 1,
      .alpha = 0.5F,
      .compute = dummy},
-    /* The name of a standard operator in a foreign domain. */
+    /* The names of standard operators in a foreign domain. */
     {.name = "Conv",
-     .inputs = {FLOAT_EDGE},
-     .input_count = 1,
+     .inputs = {FLOAT_EDGE, FLOAT_EDGE},
+     .input_count = 2,
+     .outputs = {FLOAT_EDGE},
+     .output_count = 1,
+     .alpha = 2.0F,
+     .compute = dummy},
+    {.name = "MatMul",
+     .inputs = {FLOAT_EDGE, FLOAT_EDGE},
+     .input_count = 2,
      .outputs = {FLOAT_EDGE},
      .output_count = 1,
      .alpha = 2.0F,
