@@ -21,7 +21,18 @@ static bool allocate_tables(struct oq_plan *plan, const struct oq_graph *graph) 
     plan->first_pair = fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
     plan->first_weight = fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
     plan->is_constant = oq_arena_array(arena, plan->n_values, sizeof(bool));
-    return plan->nodes && plan->first_pair && plan->first_weight && plan->is_constant;
+    plan->is_foreign_result = oq_arena_array(arena, plan->n_values, sizeof(bool));
+    return plan->nodes && plan->first_pair && plan->first_weight && plan->is_constant &&
+           plan->is_foreign_result;
+}
+
+static void classify_values(struct oq_plan *plan, const struct oq_graph *graph) {
+    for (uint32_t i = 0; i < plan->n_values; i++) {
+        const struct oq_value *value = oq_graph_value(graph, i);
+        plan->is_constant[i] = oq_graph_constant(graph, i) != NULL;
+        plan->is_foreign_result[i] = value->producer != OQ_NONE && !value->is_output &&
+                                     oq_graph_node(graph, value->producer)->foreign;
+    }
 }
 
 enum onnxptq_status oq_plan_create(const struct oq_graph *graph, struct oq_plan **out,
@@ -39,9 +50,7 @@ enum onnxptq_status oq_plan_create(const struct oq_graph *graph, struct oq_plan 
         plan->nodes[i] = (struct oq_plan_node){ONNXPTQ_DECISION_FLOAT, "no-rule",
                                                "no rule of the target quantizes it"};
     }
-    for (size_t i = 0; i < plan->n_values; i++) {
-        plan->is_constant[i] = oq_graph_constant(graph, (uint32_t)i) != NULL;
-    }
+    classify_values(plan, graph);
     *out = plan;
     return ONNXPTQ_OK;
 }
@@ -194,39 +203,28 @@ void oq_plan_set_node(struct oq_plan *plan, uint32_t node, enum onnxptq_decision
         (struct oq_plan_node){decision, keep_text(plan, rule), keep_text(plan, reason)};
 }
 
-static int compare_ids(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 enum onnxptq_status oq_plan_watched(const struct oq_plan *plan, uint32_t **values, size_t *n,
                                     struct onnxptq_error *error) {
-    uint32_t *ids = plan->n_pairs ? calloc(plan->n_pairs, sizeof *ids) : NULL;
-    if (plan->n_pairs && !ids) {
+    bool *watched = calloc(plan->n_values + 1, sizeof *watched);
+    uint32_t *ids = calloc(plan->n_values + 1, sizeof *ids);
+    if (!watched || !ids) {
+        free(watched);
+        free(ids);
         return oq_fail_memory(error, "list of watched tensors");
     }
-    size_t count = 0;
     for (size_t i = 0; i < plan->n_pairs; i++) {
         const struct oq_plan_pair *pair = &plan->pairs[i];
-        if (!pair->has_fixed_range && !plan->is_constant[pair->value]) {
-            ids[count++] = pair->value;
+        watched[pair->value] =
+            watched[pair->value] || (!pair->has_fixed_range && !plan->is_constant[pair->value]);
+    }
+    size_t count = 0;
+    for (uint32_t i = 0; i < plan->n_values; i++) {
+        if (watched[i] || plan->is_foreign_result[i]) {
+            ids[count++] = i;
         }
     }
-    if (count > 1) {
-        qsort(ids, count, sizeof *ids, compare_ids);
-    }
-    size_t distinct = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || ids[i] != ids[i - 1]) {
-            ids[distinct++] = ids[i];
-        }
-    }
-    if (distinct == 0) {
-        free(ids);
-        ids = NULL;
-    }
+    free(watched);
     *values = ids;
-    *n = distinct;
+    *n = count;
     return ONNXPTQ_OK;
 }

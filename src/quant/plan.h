@@ -68,6 +68,7 @@ struct oq_plan {
     size_t n_values;
     uint32_t *first_pair, *first_weight; /* per value of the graph, or OQ_NONE */
     bool *is_constant;                   /* per value: its range is read from the model, not watched */
+    bool *is_foreign_result;             /* per value, outputs of graphs aside */
 };
 
 enum onnxptq_status oq_plan_create(const struct oq_graph *graph, struct oq_plan **out,
@@ -91,8 +92,8 @@ uint32_t oq_plan_add_bias(struct oq_plan *plan, struct oq_plan_bias bias);
 void oq_plan_set_node(struct oq_plan *plan, uint32_t node, enum onnxptq_decision decision,
                       const char *rule, const char *reason);
 
-/* Distinct values of pairs whose range must be measured, ascending: those without a fixed range that are not constants
- * of the model. malloc'ed; NULL with *n = 0 when there is none. */
+/* Distinct values that calibration must watch, ascending: those of pairs without a fixed range, unless constants of the
+ * model, and the results of foreign operators, whose shapes the emitter records where all samples agree. malloc'ed. */
 enum onnxptq_status oq_plan_watched(const struct oq_plan *plan, uint32_t **values, size_t *n,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 
