@@ -50,13 +50,16 @@ class Run:
         return self
 
     def failed(self, *words, code=1):
-        """One line on stderr that holds every one of `words`, whatever the case; nothing on
-        stdout."""
+        """One line on stderr that holds every one of `words`, whatever the case; no result
+        on stdout."""
         codes = code if isinstance(code, tuple) else (code,)
         lines = [line for line in self.err.splitlines() if line.strip()]
         assert self.code in codes, str(self)
         assert len(lines) == 1, f"expected one line on stderr\n{self}"
-        assert not self.out, f"expected nothing on stdout\n{self}"
+        if "--json" in self.args:
+            assert set(self.json) == {"error"}, str(self)
+        else:
+            assert not self.out, f"expected nothing on stdout\n{self}"
         for word in words:
             assert str(word).lower() in lines[0].lower(), f"{word!r} is not in the message\n{self}"
         return self

@@ -24,7 +24,7 @@ def test_without_the_library_every_missing_operator_is_listed(bench, target):
     g.output("Y", [1, 16, 8, 8])
     case = models.Case(g.build(), {"X": models.noise(2, 3, 8, 8)})
     run = bench.quantize(case, target=target)
-    assert run.code == 1 and not run.out, str(run)
+    assert run.code == 1, str(run)
     assert harness.files_in(bench.out) == []
     for word in (
         "custom_domain::DummyOp",
