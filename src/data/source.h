@@ -1,11 +1,12 @@
 /*
  * Calibration data: samples that the model's inputs are fed with, from wherever they come.
  *
- * A run feeds one or more samples. Rules (docs/calibration-data.md): for .npz and .npy the first dimension
- * counts the samples when the array has the declared rank (rows are samples, and up to `batch` of them
- * are joined in one run) or one more (each entry is a sample, one a run); inputs without a batch axis are (N, *shape); an array whose first
- * dimension is not N is a constant given to every run. A folder's .npz files are one run each, in name
- * order. Random floats are N(0,1), integers and bools 0 or 1, unless a range is given.
+ * A run feeds one or more samples. Rules (docs/calibration-data.md): for .npz and .npy the first
+ * dimension counts the samples when the array has the declared rank (rows are samples, and up to
+ * `batch` of them are joined in one run) or one more (each entry is a sample, one a run); inputs
+ * without a batch axis are (N, *shape); an array whose first dimension is not N is a constant given
+ * to every run. A folder's .npz files are one run each, in name order. Random floats are N(0,1),
+ * integers and bools 0 or 1, unless a range is given.
  */
 #ifndef OQ_DATA_SOURCE_H
 #define OQ_DATA_SOURCE_H
@@ -15,8 +16,9 @@
 struct oq_data_source;
 
 struct oq_data_spec {
-    const struct onnxptq_quantize_options *options; /* data_path, data, random_*, input_*, max_samples, batch */
-    const struct onnxptq_tensor *inputs;            /* the model's declarations, in order */
+    const struct onnxptq_quantize_options
+        *options; /* data_path, data, random_*, input_*, max_samples, batch */
+    const struct onnxptq_tensor *inputs; /* the model's declarations, in order */
     size_t n_inputs;
     const struct oq_log *log;
 };
@@ -32,11 +34,11 @@ size_t oq_data_batch(const struct oq_data_source *source);
 /* True when the batch is fixed by the model, so that a short last run is not possible. */
 bool oq_data_batch_fixed(const struct oq_data_source *source);
 
-/* Feed of one run made of the given samples (n <= batch). `inputs` has n_inputs entries; all are filled and valid
- * until the next call. */
+/* Feed of one run made of the given samples (n <= batch). `inputs` has n_inputs entries; all are
+ * filled and valid until the next call. */
 enum onnxptq_status oq_data_read(struct oq_data_source *source, const size_t *samples, size_t n,
-                                 struct onnxptq_tensor *inputs,
-                                 struct onnxptq_error *error) OQ_MUST_USE;
+                                 struct onnxptq_tensor *inputs, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 /* Which samples serve what. Below 16 samples all serve for both; else sample i is held back for the
  * check when i % 8 == 7. */
