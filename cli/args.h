@@ -1,0 +1,96 @@
+/*
+ * The command line: one table of options, from which parsing and --help are made.
+ */
+#ifndef ONNXPTQ_CLI_ARGS_H
+#define ONNXPTQ_CLI_ARGS_H
+
+#include "console.h"
+
+struct text_list {
+    const char **items; /* room for every argument of the command line */
+    size_t n;
+};
+
+/* What was given. Strings are those of argv, but for the pieces that had to be cut out (`pieces`).
+ */
+struct args {
+    const struct command *command;
+    const char *model;
+    bool json, quiet, verbose, force, help, version;
+
+    const char *output, *data, *target, *ort_library;
+    uint64_t random_samples, seed, samples, batch, threads;
+    int method, size_rules, foreign_edges;
+    struct text_list libraries, providers, op_types, exclude_op_types, nodes, exclude_nodes;
+    struct onnxptq_input_shape *shapes;
+    size_t n_shapes;
+    struct onnxptq_input_range *ranges;
+    size_t n_ranges;
+    struct text_list pieces; /* malloc'ed */
+};
+
+enum value_kind {
+    VALUE_FLAG,   /* bool */
+    VALUE_TEXT,   /* const char * */
+    VALUE_LIST,   /* struct text_list, the option may be repeated */
+    VALUE_COMMAS, /* the same, and commas separate entries */
+    VALUE_COUNT,  /* uint64_t, at least 1 */
+    VALUE_NUMBER, /* uint64_t */
+    VALUE_CHOICE, /* int, one of `choices` */
+    VALUE_SHAPE,  /* args.shapes */
+    VALUE_RANGE   /* args.ranges */
+};
+
+struct choice {
+    const char *name; /* NULL ends the list */
+    int value;
+};
+
+enum { FOR_QUANTIZE = 1, FOR_INSPECT = 2, FOR_ALL = FOR_QUANTIZE | FOR_INSPECT };
+
+struct option_row {
+    unsigned commands; /* FOR_ bits */
+    const char *group; /* heading in --help; of the first row of a group only */
+    char letter;       /* short option, or 0 */
+    const char *name;
+    const char *argument; /* in --help; NULL for a flag */
+    enum value_kind kind;
+    size_t offset; /* of the field in struct args */
+    const struct choice *choices;
+    const char *help; /* lines */
+};
+
+struct command {
+    unsigned bit;
+    const char *name;
+    const char *usage; /* after "onnxptq NAME " */
+    const char *summary;
+    enum exit_code (*run)(struct console *console, struct args *args);
+};
+
+const struct option_row *option_rows(size_t *n);
+const struct command *command_rows(size_t *n);
+const struct command *command_find(const char *name);
+
+void help_print_program(FILE *file);
+void help_print_command(FILE *file, const struct command *command);
+
+/* Parses what follows the command's name. On failure the message is out and `*code` is set. */
+bool args_parse(struct console *console, const struct command *command, int argc, char **argv,
+                struct args *args, enum exit_code *code);
+void args_reset(struct args *args);
+
+/* What both commands take. */
+void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *runtime);
+
+/* Stores `text` as the option's value; false with the fact in `error`. */
+bool value_store(struct args *args, const struct option_row *row, const char *text,
+                 struct onnxptq_error *error);
+
+/* The name of `n` that is most like `word`, or NULL when none is like it. */
+const char *nearest_name(const char *word, const char *const *names, size_t n);
+
+enum exit_code quantize_command(struct console *console, struct args *args);
+enum exit_code inspect_command(struct console *console, struct args *args);
+
+#endif

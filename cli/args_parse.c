@@ -1,0 +1,169 @@
+/*
+ * From argv to struct args, by getopt_long over the table.
+ */
+#include "args.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ROWS 64
+#define FIRST_VAL 256 /* beyond every short option */
+
+/* What getopt_long reads, and the row of each of its entries. */
+struct parser {
+    struct option longs[MAX_ROWS + 1];
+    const struct option_row *rows[MAX_ROWS];
+    const char *names[MAX_ROWS];
+    size_t n;
+    char shorts[2 * MAX_ROWS + 2];
+};
+
+static void make_parser(struct parser *parser, const struct command *command) {
+    size_t n_rows = 0;
+    const struct option_row *rows = option_rows(&n_rows);
+    *parser = (struct parser){.shorts = ":"};
+    char *letter = parser->shorts + 1;
+    for (size_t i = 0; i < n_rows && parser->n < MAX_ROWS; i++) {
+        if ((rows[i].commands & command->bit) == 0) {
+            continue;
+        }
+        bool takes_value = rows[i].kind != VALUE_FLAG;
+        parser->longs[parser->n] =
+            (struct option){.name = rows[i].name,
+                            .has_arg = takes_value ? required_argument : no_argument,
+                            .val = FIRST_VAL + (int)parser->n};
+        parser->names[parser->n] = rows[i].name;
+        parser->rows[parser->n++] = &rows[i];
+        if (rows[i].letter != 0) {
+            *letter++ = rows[i].letter;
+            if (takes_value) {
+                *letter++ = ':';
+            }
+        }
+    }
+}
+
+static const struct option_row *find_row(const struct parser *parser, int value) {
+    for (size_t i = 0; i < parser->n; i++) {
+        if (value == FIRST_VAL + (int)i || value == parser->rows[i]->letter) {
+            return parser->rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- Mistakes ------------------------------------------------------------------------------ */
+
+static void explain_unknown(const struct parser *parser, const char *word,
+                            struct onnxptq_error *error) {
+    char name[64];
+    const char *start = word + strspn(word, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(start, "="), start);
+    const char *nearest = nearest_name(name, parser->names, parser->n);
+    int length = (int)(start - word) + (int)strcspn(start, "=");
+    error->status = ONNXPTQ_ERROR_USAGE;
+    snprintf(error->message, sizeof error->message, "unknown option '%.*s'%s%s%s", length, word,
+             nearest ? "; did you mean '--" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+/* `found` is what getopt_long said is wrong with argv[optind - 1]: ':' no value, '?' anything else.
+ */
+static void explain(const struct parser *parser, int found, const char *word,
+                    struct onnxptq_error *error) {
+    const struct option_row *row = find_row(parser, optopt);
+    if (row == NULL) {
+        bool is_short = word[0] == '-' && word[1] != '-' && optopt != 0;
+        char letter[] = {'-', (char)optopt, '\0'};
+        explain_unknown(parser, is_short ? letter : word, error);
+        return;
+    }
+    error->status = ONNXPTQ_ERROR_USAGE;
+    snprintf(error->message, sizeof error->message, "option '--%s' %s", row->name,
+             found == ':' ? "needs a value" : "takes no value");
+}
+
+/* ---- Parsing ------------------------------------------------------------------------------- */
+
+static bool parse_options(struct args *args, const struct parser *parser, int argc, char **argv,
+                          struct onnxptq_error *error) {
+    opterr = 0;
+    optind = 0; /* also resets getopt */
+    for (;;) {
+        int found = getopt_long(argc, argv, parser->shorts, parser->longs, NULL);
+        if (found == -1) {
+            return true;
+        }
+        if (found == ':' || found == '?') {
+            explain(parser, found, argv[optind - 1], error);
+            return false;
+        }
+        if (!value_store(args, find_row(parser, found), optarg, error)) {
+            return false;
+        }
+    }
+}
+
+static bool take_model(struct args *args, int argc, char **argv, struct onnxptq_error *error) {
+    error->status = ONNXPTQ_ERROR_USAGE;
+    if (optind == argc) {
+        snprintf(error->message, sizeof error->message, "no model given: usage is onnxptq %s %s",
+                 args->command->name, args->command->usage);
+        return false;
+    }
+    if (optind + 1 < argc) {
+        snprintf(error->message, sizeof error->message,
+                 "one model at a time: '%.200s' is one argument too many", argv[optind + 1]);
+        return false;
+    }
+    args->model = argv[optind];
+    return true;
+}
+
+/* Every list has room for all arguments. */
+static bool make_room(struct args *args, int argc) {
+    size_t n = (size_t)argc + 1;
+    struct text_list *lists[] = {&args->libraries, &args->op_types, &args->exclude_op_types,
+                                 &args->nodes, &args->exclude_nodes};
+    bool good = true;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        lists[i]->items = calloc(n, sizeof *lists[i]->items);
+        good = good && lists[i]->items != NULL;
+    }
+    args->shapes = calloc(n, sizeof *args->shapes);
+    args->ranges = calloc(n, sizeof *args->ranges);
+    return good && args->shapes != NULL && args->ranges != NULL;
+}
+
+bool args_parse(struct console *console, const struct command *command, int argc, char **argv,
+                struct args *args, enum exit_code *code) {
+    *args = (struct args){.command = command, .method = ONNXPTQ_METHOD_MAX, .size_rules = -1};
+    char help[HELP_COMMAND_SIZE];
+    snprintf(help, sizeof help, "onnxptq %s --help", command->name);
+    struct onnxptq_error error = {.status = ONNXPTQ_ERROR_MEMORY, .message = "out of memory"};
+    struct parser parser;
+    make_parser(&parser, command);
+    bool good = make_room(args, argc) && parse_options(args, &parser, argc, argv, &error) &&
+                (args->help || args->version || take_model(args, argc, argv, &error));
+    console->json = args->json;
+    console->quiet = args->quiet;
+    console->verbose = args->verbose && !args->quiet;
+    if (!good) {
+        *code = console_fail(console, &error, help);
+    }
+    return good;
+}
+
+void args_reset(struct args *args) {
+    struct text_list *lists[] = {&args->libraries,        &args->providers, &args->op_types,
+                                 &args->exclude_op_types, &args->nodes,     &args->exclude_nodes};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        free(lists[i]->items);
+    }
+    for (size_t i = 0; i < args->pieces.n; i++) {
+        free((char *)(uintptr_t)args->pieces.items[i]);
+    }
+    free(args->pieces.items);
+    free(args->shapes);
+    free(args->ranges);
+}

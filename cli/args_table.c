@@ -1,0 +1,112 @@
+/*
+ * The tables: commands and their options. --help prints them, parsing follows them, and a test
+ * compares them with the manual page.
+ */
+#include "args.h"
+
+#include <string.h>
+
+static const struct choice methods[] = {{"max", ONNXPTQ_METHOD_MAX}, {NULL, 0}};
+static const struct choice switches[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+static const struct choice foreign_edges[] = {
+    {"float", ONNXPTQ_FOREIGN_FLOAT}, {"fuse", ONNXPTQ_FOREIGN_FUSE}, {NULL, 0}};
+
+#define FIELD(name) offsetof(struct args, name)
+
+static const struct option_row options[] = {
+    {FOR_QUANTIZE, "Output", 'o', "output", "OUT", VALUE_TEXT, FIELD(output), NULL,
+     "write the quantized model to OUT, whole or not at all"},
+    {FOR_QUANTIZE, NULL, 0, "force", NULL, VALUE_FLAG, FIELD(force), NULL,
+     "replace OUT when it exists"},
+
+    {FOR_QUANTIZE, "Calibration data", 0, "data", "SOURCE", VALUE_TEXT, FIELD(data), NULL,
+     "a .npz file (one array per model input), a .npy file (models with\n"
+     "one input), or a folder of .npz files (each one run's inputs, in\n"
+     "name order)"},
+    {FOR_QUANTIZE, NULL, 0, "random-data", "N", VALUE_COUNT, FIELD(random_samples), NULL,
+     "N random samples instead: floats from N(0,1), integers 0 or 1"},
+    {FOR_QUANTIZE, NULL, 0, "seed", "S", VALUE_NUMBER, FIELD(seed), NULL,
+     "seed of the random samples (default 0)"},
+    {FOR_QUANTIZE, NULL, 0, "input-shape", "NAME:1x3x8x8", VALUE_SHAPE, 0, NULL,
+     "shape of an input for random samples; repeatable"},
+    {FOR_QUANTIZE, NULL, 0, "input-range", "NAME:LO:HI", VALUE_RANGE, 0, NULL,
+     "range of an input for random samples; repeatable"},
+    {FOR_QUANTIZE, NULL, 0, "samples", "N", VALUE_COUNT, FIELD(samples), NULL,
+     "use at most N samples (default all)"},
+    {FOR_QUANTIZE, NULL, 0, "batch", "N", VALUE_COUNT, FIELD(batch), NULL,
+     "samples in one run (default: the model's fixed batch size, else 1)"},
+
+    {FOR_ALL, "Runtime", 0, "custom-op-lib", "LIB", VALUE_LIST, FIELD(libraries), NULL,
+     "shared library with the model's custom operators, which exports\n"
+     "RegisterCustomOps; LIB@FUNCTION names another entry point; repeatable"},
+    {FOR_ALL, NULL, 0, "providers", "LIST", VALUE_COMMAS, FIELD(providers), NULL,
+     "execution providers in order of preference, separated by commas:\n"
+     "cpu, cuda:N, trt:N or a provider's name (default cpu)"},
+    {FOR_QUANTIZE, NULL, 0, "threads", "N", VALUE_COUNT, FIELD(threads), NULL,
+     "threads of one run (default: the runtime's choice)"},
+    {FOR_ALL, NULL, 0, "ort-lib", "PATH", VALUE_TEXT, FIELD(ort_library), NULL,
+     "the ONNX Runtime library (default: $ONNXPTQ_ORT_LIB, then the one\n"
+     "configured at build time, then the loader's)"},
+
+    {FOR_ALL, "Quantization", 0, "target", "NAME", VALUE_TEXT, FIELD(target), NULL,
+     "where the result will run: tensorrt (default) or onnxruntime"},
+    {FOR_QUANTIZE, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,
+     "how ranges are chosen: max (default)"},
+    {FOR_QUANTIZE, NULL, 0, "op-types", "LIST", VALUE_LIST, FIELD(op_types), NULL,
+     "quantize only operators of these types, separated by commas, as\n"
+     "Conv or custom_domain::DummyOp; repeatable"},
+    {FOR_QUANTIZE, NULL, 0, "exclude-op-types", "LIST", VALUE_LIST, FIELD(exclude_op_types), NULL,
+     "leave operators of these types float; repeatable"},
+    {FOR_QUANTIZE, NULL, 0, "nodes", "PATTERN", VALUE_LIST, FIELD(nodes), NULL,
+     "quantize only nodes whose whole name matches the regular expression\n"
+     "(a node without a name is @ and its first output); repeatable"},
+    {FOR_QUANTIZE, NULL, 0, "exclude-nodes", "PATTERN", VALUE_LIST, FIELD(exclude_nodes), NULL,
+     "leave these nodes float; repeatable"},
+    {FOR_QUANTIZE, NULL, 0, "size-rules", "on|off", VALUE_CHOICE, FIELD(size_rules), switches,
+     "leave operators float that are too small to gain (default: on for\n"
+     "tensorrt, off for onnxruntime)"},
+    {FOR_QUANTIZE, NULL, 0, "foreign-edges", "float|fuse", VALUE_CHOICE, FIELD(foreign_edges),
+     foreign_edges,
+     "what custom operators read: float values (default), or rounded ones\n"
+     "where that lets the neighbour fuse"},
+
+    {FOR_ALL, "Messages", 0, "json", NULL, VALUE_FLAG, FIELD(json), NULL,
+     "print the report as one JSON object"},
+    {FOR_ALL, NULL, 0, "quiet", NULL, VALUE_FLAG, FIELD(quiet), NULL,
+     "print nothing unless something fails"},
+    {FOR_ALL, NULL, 0, "verbose", NULL, VALUE_FLAG, FIELD(verbose), NULL,
+     "print the reason of every decision, and the runtime's messages"},
+    {FOR_ALL, NULL, 0, "version", NULL, VALUE_FLAG, FIELD(version), NULL,
+     "print the version and exit"},
+    {FOR_ALL, NULL, 'h', "help", NULL, VALUE_FLAG, FIELD(help), NULL, "print this text and exit"},
+};
+
+static const struct command commands[] = {
+    {FOR_QUANTIZE, "quantize", "MODEL -o OUT (--data SOURCE | --random-data N) [OPTION]...",
+     "Quantize an ONNX model to int8, measure the result beside the original, and say\n"
+     "what was done and why.",
+     quantize_command},
+    {FOR_INSPECT, "inspect", "MODEL [OPTION]...",
+     "Say what a model holds, which of its operators the runtime and the given libraries\n"
+     "can run, and what would be quantized.",
+     inspect_command},
+};
+
+const struct option_row *option_rows(size_t *n) {
+    *n = sizeof options / sizeof *options;
+    return options;
+}
+
+const struct command *command_rows(size_t *n) {
+    *n = sizeof commands / sizeof *commands;
+    return commands;
+}
+
+const struct command *command_find(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,58 @@
+/*
+ * Everything the command says: errors, warnings, progress, and the exit code they lead to.
+ * Results go to stdout, all else to stderr.
+ */
+#ifndef ONNXPTQ_CLI_CONSOLE_H
+#define ONNXPTQ_CLI_CONSOLE_H
+
+#include <onnxptq.h>
+
+#include <stdio.h>
+
+enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_QUALITY = 3 };
+
+struct console {
+    bool json, quiet, verbose;
+    bool colour;   /* of stdout */
+    bool terminal; /* stderr is one: progress and colour */
+    char stage[16];
+    double stage_start, last_drawn;
+    bool bar_drawn;
+};
+
+void console_init(struct console *console);
+
+/* Where the user finds more, after a mistake: "onnxptq quantize --help". */
+#define HELP_COMMAND_SIZE 64
+
+/* "onnxptq: <message>" on stderr, on one line; with --json the same as an object on stdout. Returns
+ * the exit code. `help` (may be NULL) is named after wrong usage. */
+enum exit_code console_fail(struct console *console, const struct onnxptq_error *error,
+                            const char *help);
+/* The same for a message made here. */
+enum exit_code console_fail_text(struct console *console, enum onnxptq_status status,
+                                 const char *help, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Callbacks of the library's options; `user` is the console. Progress stops the run after an
+ * interrupt. */
+void console_log(void *user, enum onnxptq_log_level level, const char *message);
+bool console_progress(void *user, const char *stage, size_t done, size_t total);
+void console_clear_progress(struct console *console);
+
+/* Flushes stdout: a report that could not be written is a failure. `done` says what has been done
+ * nevertheless; may be NULL. */
+enum exit_code console_finish(struct console *console, const char *done);
+
+/* Interrupt and termination end the run at its next step; broken pipes and full disks are errors,
+ * not deaths. */
+void signals_init(void);
+bool signals_interrupted(void);
+
+/* Text that comes from a file: control characters, which a terminal would obey, become '?'. */
+void print_text(FILE *file, const char *text);
+/* "12.3 MiB" */
+#define BYTES_TEXT_SIZE 32
+const char *bytes_text(char text[BYTES_TEXT_SIZE], uint64_t bytes);
+
+#endif

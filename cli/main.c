@@ -1,0 +1,65 @@
+/*
+ * onnxptq: the command. It sees the public header only.
+ */
+#include "args.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum exit_code print_version(struct console *console) {
+    printf("onnxptq %s\n", onnxptq_version());
+    return console_finish(console, NULL);
+}
+
+static enum exit_code run_command(struct console *console, const struct command *command, int argc,
+                                  char **argv) {
+    struct args args;
+    enum exit_code code = EXIT_DONE;
+    if (args_parse(console, command, argc, argv, &args, &code)) {
+        if (args.help) {
+            help_print_command(stdout, command);
+            code = console_finish(console, NULL);
+        } else {
+            code = args.version ? print_version(console) : command->run(console, &args);
+        }
+    }
+    args_reset(&args);
+    return code;
+}
+
+static enum exit_code refuse_word(struct console *console, const char *word) {
+    const char *names[8] = {"--help", "--version"};
+    size_t n = 0;
+    const struct command *commands = command_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        names[i + 2] = commands[i].name;
+    }
+    const char *nearest = nearest_name(word, names, n + 2);
+    return console_fail_text(console, ONNXPTQ_ERROR_USAGE, "onnxptq --help",
+                             "unknown %s '%s'%s%s%s", word[0] == '-' ? "option" : "command", word,
+                             nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                             nearest ? "'?" : "");
+}
+
+int main(int argc, char **argv) {
+    /* Before any runtime is loaded: recent ones look a server up otherwise. */
+    setenv("ORT_DISABLE_TELEMETRY", "1", 1);
+    signals_init();
+    struct console console;
+    console_init(&console);
+    if (argc < 2) {
+        return (int)console_fail_text(&console, ONNXPTQ_ERROR_USAGE, "onnxptq --help",
+                                      "no command given");
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        help_print_program(stdout);
+        return (int)console_finish(&console, NULL);
+    }
+    if (strcmp(word, "--version") == 0) {
+        return (int)print_version(&console);
+    }
+    const struct command *command = command_find(word);
+    return (int)(command != NULL ? run_command(&console, command, argc - 1, argv + 1)
+                                 : refuse_word(&console, word));
+}

@@ -1,0 +1,114 @@
+/*
+ * onnxptq quantize.
+ */
+#include "args.h"
+#include "summary.h"
+
+void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *runtime) {
+    onnxptq_runtime_options_init(runtime);
+    runtime->ort_library = args->ort_library;
+    runtime->custom_op_libraries = args->libraries.items;
+    runtime->n_custom_op_libraries = args->libraries.n;
+    runtime->providers = args->providers.items;
+    runtime->n_providers = args->providers.n;
+    runtime->threads = args->threads < INT32_MAX ? (int)args->threads : INT32_MAX;
+}
+
+static void fill_options(const struct args *args, const struct onnxptq_runtime_options *runtime,
+                         struct console *console, struct onnxptq_quantize_options *options) {
+    onnxptq_quantize_options_init(options);
+    options->runtime = runtime;
+    options->model_path = args->model;
+    options->output_path = args->output;
+    options->overwrite = args->force;
+    options->data_path = args->data;
+    options->random_samples = args->random_samples;
+    options->seed = args->seed;
+    options->input_shapes = args->shapes;
+    options->n_input_shapes = args->n_shapes;
+    options->input_ranges = args->ranges;
+    options->n_input_ranges = args->n_ranges;
+    options->max_samples = args->samples;
+    options->batch = args->batch;
+    options->target = args->target;
+    options->method = (enum onnxptq_method)args->method;
+    options->op_types = args->op_types.items;
+    options->n_op_types = args->op_types.n;
+    options->exclude_op_types = args->exclude_op_types.items;
+    options->n_exclude_op_types = args->exclude_op_types.n;
+    options->nodes = args->nodes.items;
+    options->n_nodes = args->nodes.n;
+    options->exclude_nodes = args->exclude_nodes.items;
+    options->n_exclude_nodes = args->exclude_nodes.n;
+    options->size_rules = args->size_rules;
+    options->foreign_edges = (enum onnxptq_foreign_edges)args->foreign_edges;
+    options->progress = console_progress;
+    options->progress_user = console;
+    options->log = console_log;
+    options->log_user = console;
+}
+
+/* One step after the other, so that an interrupt ends the run between them too. */
+static enum onnxptq_status run_steps(struct onnxptq_job *job, struct onnxptq_error *error) {
+    enum onnxptq_status (*const steps[])(struct onnxptq_job *, struct onnxptq_error *) = {
+        onnxptq_job_plan,  onnxptq_job_calibrate, onnxptq_job_emit,
+        onnxptq_job_check, onnxptq_job_commit,
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (signals_interrupted()) {
+            return ONNXPTQ_ERROR_CANCELLED;
+        }
+        enum onnxptq_status status = steps[i](job, error);
+        if (status != ONNXPTQ_OK) {
+            return status;
+        }
+    }
+    return ONNXPTQ_OK;
+}
+
+static enum exit_code fail(struct console *console, enum onnxptq_status status,
+                           struct onnxptq_error *error) {
+    if (status == ONNXPTQ_ERROR_CANCELLED) {
+        return console_fail_text(console, status, NULL, "interrupted; nothing was written");
+    }
+    error->status = status;
+    return console_fail(console, error, "onnxptq quantize --help");
+}
+
+/* The model is in its place: what fails from here on does not take it away. */
+static enum exit_code print_report(struct console *console, struct onnxptq_job *job,
+                                   const struct args *args) {
+    char written[256];
+    snprintf(written, sizeof written, "the model is written to '%.200s' nevertheless",
+             args->output);
+    if (args->json) {
+        char *text = NULL;
+        struct onnxptq_error error;
+        if (onnxptq_job_report_json(job, &text, &error) != ONNXPTQ_OK) {
+            return console_fail(console, &error, NULL);
+        }
+        puts(text);
+        onnxptq_free(text);
+    } else if (!args->quiet) {
+        summary_print(stdout, console, onnxptq_job_report(job), &args->providers);
+    }
+    return console_finish(console, written);
+}
+
+enum exit_code quantize_command(struct console *console, struct args *args) {
+    struct onnxptq_runtime_options runtime;
+    struct onnxptq_quantize_options options;
+    struct onnxptq_error error = {0};
+    struct onnxptq_job *job = NULL;
+    args_fill_runtime(args, &runtime);
+    fill_options(args, &runtime, console, &options);
+    enum onnxptq_status status = onnxptq_job_create(&options, &job, &error);
+    if (status == ONNXPTQ_OK) {
+        status = run_steps(job, &error);
+    }
+    console_clear_progress(console);
+    enum exit_code code =
+        status == ONNXPTQ_OK ? print_report(console, job, args) : fail(console, status, &error);
+    onnxptq_job_destroy(job);
+    return code;
+}
