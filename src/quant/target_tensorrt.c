@@ -132,6 +132,7 @@ const struct oq_target oq_target_tensorrt = {
     .name = "tensorrt",
     .activation = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true},
     .weight = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true},
+    .matmul_channel_rank = 2,
     .size_rules_default = true,
     .passes = PASSES,
 };
