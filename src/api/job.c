@@ -68,24 +68,15 @@ static void keep_warning(void *user, enum onnxptq_log_level level, const char *m
     }
 }
 
-/* Stages count runs, the caller samples. */
-static bool pass_progress(void *user, const char *stage, size_t done, size_t total) {
-    struct onnxptq_job *job = user;
-    const struct oq_data_runs *runs = job->running;
-    if (runs != NULL && done <= total && total <= runs->n_runs) {
-        done = runs->first[done];
-        total = runs->first[total];
-    }
-    const struct onnxptq_quantize_options *options = &job->options.quantize;
-    return options->progress == NULL ||
-           options->progress(options->progress_user, stage, done, total);
-}
-
 static void set_up_log(struct onnxptq_job *job) {
     const struct onnxptq_quantize_options *options = &job->options.quantize;
-    job->runtime_log = (struct oq_log){.log = options->log, .log_user = options->log_user};
-    job->log = (struct oq_log){
-        .log = keep_warning, .log_user = job, .progress = pass_progress, .progress_user = job};
+    job->runtime_log = (struct oq_log){.log = options->log,
+                                       .log_user = options->log_user,
+                                       .progress = options->progress,
+                                       .progress_user = options->progress_user};
+    job->log = job->runtime_log;
+    job->log.log = keep_warning;
+    job->log.log_user = job;
 }
 
 static void set_up_report(struct onnxptq_job *job) {

@@ -15,7 +15,6 @@ struct onnxptq_job {
     struct oq_options options;
     struct oq_log log;         /* of our own modules: a warning becomes a note of the report too */
     struct oq_log runtime_log; /* of ONNX Runtime: passed on, else left alone */
-    const struct oq_data_runs *running; /* of the stage that runs now: progress counts samples */
     struct oq_report report;
     struct oq_memory_sampler *sampler;
     size_t next_stage;

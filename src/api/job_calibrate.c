@@ -64,10 +64,9 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
                                  .values = values,
                                  .n_values = n,
                                  .stage = "calibrate",
-                                 .log = &job->log};
-    job->running = &runs;
+                                 .log = &job->log,
+                                 .traced = job->trace};
     enum onnxptq_status status = n > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK;
-    job->running = NULL;
     oq_data_runs_reset(&runs);
     return status;
 }

@@ -58,9 +58,7 @@ static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data
                                    .source = job->source,
                                    .runs = runs,
                                    .log = log};
-    job->running = runs;
     enum onnxptq_status status = oq_compare(&spec, measured, error);
-    job->running = NULL;
     if (status != ONNXPTQ_OK) {
         free(measured);
         return status;

@@ -109,9 +109,7 @@ static enum onnxptq_status watch_one_run(struct onnxptq_job *job, const uint32_t
                                  .n_values = n,
                                  .stage = "trace",
                                  .log = &job->log};
-    job->running = spec.runs;
     enum onnxptq_status status = oq_watch(&spec, seen, error);
-    job->running = NULL;
     oq_data_runs_reset(&runs);
     return status;
 }

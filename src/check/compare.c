@@ -31,7 +31,7 @@ static enum onnxptq_status compare_runs(const struct comparison *c,
         for (size_t i = 0; i < c->n_outputs; i++) {
             oq_quality_add(&quality[i], &c->reference[i], &c->candidate[i]);
         }
-        OQ_TRY(oq_log_progress(c->spec->log, "check", r + 1, runs->n_runs, error));
+        OQ_TRY(oq_log_progress(c->spec->log, "check", first + n, runs->first[runs->n_runs], error));
     }
     return ONNXPTQ_OK;
 }
