@@ -1,6 +1,6 @@
 /*
- * External data of the input: each file that tensors refer to is mapped once and becomes a data file of the
- * model, so that from here on the tensors look like those of the model file itself.
+ * External data of the input: each file that tensors refer to is mapped once and becomes a data
+ * file of the model, so that from here on the tensors look like those of the model file itself.
  */
 #include "base/map.h"
 #include "model/model_make.h"
@@ -13,8 +13,8 @@
 
 struct attachment {
     struct oq_model *model;
-    const char *folder;  /* of the model, or NULL */
-    char *real_folder;   /* links followed; made when first needed */
+    const char *folder;   /* of the model, or NULL */
+    char *real_folder;    /* links followed; made when first needed */
     struct oq_map *files; /* location -> index of the data file */
 };
 
@@ -68,7 +68,8 @@ static enum onnxptq_status read_reference(const Onnx__TensorProto *tensor, struc
     return ONNXPTQ_OK;
 }
 
-/* A link may lead elsewhere, but not out of the folder: models from strangers must not read any file. */
+/* A link may lead elsewhere, but not out of the folder: models from strangers must not read any
+ * file. */
 static enum onnxptq_status check_target(const struct attachment *attachment, const char *location,
                                         const char *target, struct onnxptq_error *error) {
     const size_t length = strlen(attachment->real_folder);
@@ -76,10 +77,11 @@ static enum onnxptq_status check_target(const struct attachment *attachment, con
     if (root || (strncmp(target, attachment->real_folder, length) == 0 && target[length] == '/')) {
         return ONNXPTQ_OK;
     }
-    return oq_fail(error, ONNXPTQ_ERROR_MODEL,
-                   "its external data '%s' is a link that leads out of the model's folder; copy the "
-                   "file there",
-                   location);
+    return oq_fail(
+        error, ONNXPTQ_ERROR_MODEL,
+        "its external data '%s' is a link that leads out of the model's folder; copy the "
+        "file there",
+        location);
 }
 
 /* Maps the file at `path`, named `location` in the model. */
@@ -121,9 +123,8 @@ static enum onnxptq_status open_location(struct attachment *attachment, const ch
     struct oq_mapping mapping;
     const enum onnxptq_status status = map_target(attachment, location, path, &mapping, error);
     free(path);
-    return status == ONNXPTQ_OK
-               ? oq_model_take_input(attachment->model, mapping, NULL, file, error)
-               : status;
+    return status == ONNXPTQ_OK ? oq_model_take_input(attachment->model, mapping, NULL, file, error)
+                                : status;
 }
 
 static enum onnxptq_status find_file(struct attachment *attachment, const char *location,

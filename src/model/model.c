@@ -50,8 +50,8 @@ void oq_data_file_release(struct oq_data_file *file) {
 static enum onnxptq_status add_file(struct oq_model *model, struct oq_data_file *file,
                                     uint32_t *index, struct onnxptq_error *error) {
     void *items = model->files;
-    if (model->n_files >= UINT32_MAX || !oq_grow(&items, &model->capacity_files,
-                                                 model->n_files + 1, sizeof(struct oq_data_file *))) {
+    if (model->n_files >= UINT32_MAX || !oq_grow(&items, &model->capacity_files, model->n_files + 1,
+                                                 sizeof(struct oq_data_file *))) {
         oq_data_file_release(file);
         return oq_fail_memory(error, "the model's data files");
     }
@@ -140,10 +140,11 @@ void oq_model_destroy(struct oq_model *model) {
 
 /* ---- Messages ---- */
 
-/* Structs take more room than the bytes they are read from: at most this many times for real models (about 20
- * for one-letter names). More is an attack on memory: an empty tensor takes 2 bytes in the file, 300 here. */
+/* Structs take more room than the bytes they are read from: at most this many times for real models
+ * (about 20 for one-letter names). More is an attack on memory: an empty tensor takes 2 bytes in
+ * the file, 300 here. */
 #define EXPANSION_LIMIT 48
-#define FREE_SIZE       ((size_t)64 * 1024 * 1024)
+#define FREE_SIZE ((size_t)64 * 1024 * 1024)
 
 struct allocation {
     struct oq_arena *arena;
@@ -195,10 +196,11 @@ enum onnxptq_status oq_model_pack(const struct oq_model *model, uint8_t **bytes,
                                   struct onnxptq_error *error) {
     const size_t needed = onnx__model_proto__get_packed_size(model->proto);
     if (needed > INT32_MAX) {
-        return oq_fail(error, ONNXPTQ_ERROR_UNSUPPORTED,
-                       "its structure without large weights takes %zu bytes, more than protobuf's 2 "
-                       "GiB",
-                       needed);
+        return oq_fail(
+            error, ONNXPTQ_ERROR_UNSUPPORTED,
+            "its structure without large weights takes %zu bytes, more than protobuf's 2 "
+            "GiB",
+            needed);
     }
     uint8_t *packed = malloc(needed > 0 ? needed : 1);
     if (packed == NULL) {

@@ -1,5 +1,6 @@
 /*
- * How a model comes to be, and what it keeps beside its messages. For the files of this folder only.
+ * How a model comes to be, and what it keeps beside its messages. For the files of this folder
+ * only.
  */
 #ifndef OQ_MODEL_MODEL_MAKE_H
 #define OQ_MODEL_MODEL_MAKE_H
@@ -16,8 +17,8 @@ void oq_data_file_release(struct oq_data_file *file); /* NULL is allowed */
 /* A model without messages. `path` may be NULL. */
 enum onnxptq_status oq_model_create(const char *path, struct oq_model **out,
                                     struct onnxptq_error *error) OQ_MUST_USE;
-/* Adds a data file of the input; its size counts in oq_model_bytes. Takes the mapping, or else `owned`, which is
- * malloc'ed and what the mapping shows; on failure too. */
+/* Adds a data file of the input; its size counts in oq_model_bytes. Takes the mapping, or else
+ * `owned`, which is malloc'ed and what the mapping shows; on failure too. */
 enum onnxptq_status oq_model_take_input(struct oq_model *model, struct oq_mapping mapping,
                                         uint8_t *owned, uint32_t *index,
                                         struct onnxptq_error *error) OQ_MUST_USE;
@@ -31,10 +32,12 @@ enum onnxptq_status oq_model_pack(const struct oq_model *model, uint8_t **bytes,
 /* NULL when there is no such file. Borrowed. */
 struct oq_data_file *oq_model_data_file(const struct oq_model *model, uint32_t index);
 
-/* Notes that belong to addresses in the arena: converted typed data of a tensor, capacity of an array. */
+/* Notes that belong to addresses in the arena: converted typed data of a tensor, capacity of an
+ * array. */
 struct oq_map *oq_model_notes(const struct oq_model *model);
 
-/* External data of all tensors becomes data files of the model. `folder` NULL: external data is refused. */
+/* External data of all tensors becomes data files of the model. `folder` NULL: external data is
+ * refused. */
 enum onnxptq_status oq_model_attach_external(struct oq_model *model, const char *folder,
                                              struct onnxptq_error *error) OQ_MUST_USE;
 

@@ -115,8 +115,8 @@ static enum onnxptq_status read_source(struct source source, struct oq_model **o
     model = NULL;
 done:
     oq_model_destroy(model);
-    return oq_prefix(error, status, "cannot read model '%s': ",
-                     source.path == NULL ? "<memory>" : source.path);
+    return oq_prefix(error, status,
+                     "cannot read model '%s': ", source.path == NULL ? "<memory>" : source.path);
 }
 
 enum onnxptq_status oq_model_read(const char *path, struct oq_model **out,

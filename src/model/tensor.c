@@ -17,9 +17,9 @@ enum field { NO_FIELD, FLOATS, INT32S, INT64S, UINT64S, DOUBLES, STRINGS };
 
 /* In the order of TensorProto.DataType: where the elements of a type are when not in raw_data. */
 static const unsigned char field_of_type[] = {
-    NO_FIELD, FLOATS, INT32S,  INT32S, INT32S, INT32S, INT32S, INT64S, STRINGS, INT32S,
-    INT32S,   DOUBLES, UINT64S, UINT64S, FLOATS, DOUBLES, INT32S, INT32S, INT32S, INT32S,
-    INT32S,   INT32S, INT32S,  INT32S, INT32S, INT32S, INT32S, INT32S, INT32S,
+    NO_FIELD, FLOATS,  INT32S,  INT32S,  INT32S, INT32S,  INT32S, INT64S, STRINGS, INT32S,
+    INT32S,   DOUBLES, UINT64S, UINT64S, FLOATS, DOUBLES, INT32S, INT32S, INT32S,  INT32S,
+    INT32S,   INT32S,  INT32S,  INT32S,  INT32S, INT32S,  INT32S, INT32S, INT32S,
 };
 
 static enum field field_of(int type) {
@@ -206,10 +206,11 @@ static enum onnxptq_status check_viewable(const Onnx__TensorProto *tensor,
     const size_t bits = oq_type_bits(tensor->data_type);
     const bool in_fields = !tensor->has_data_length && !tensor->has_raw_data;
     if (bits == 0 || (bits == 6 && in_fields) || tensor->segment != NULL) {
-        return oq_fail(error, ONNXPTQ_ERROR_UNSUPPORTED,
-                       "cannot use the values of tensor '%s': element type %d (%s) is not supported "
-                       "here",
-                       name, tensor->data_type, oq_type_name(tensor->data_type));
+        return oq_fail(
+            error, ONNXPTQ_ERROR_UNSUPPORTED,
+            "cannot use the values of tensor '%s': element type %d (%s) is not supported "
+            "here",
+            name, tensor->data_type, oq_type_name(tensor->data_type));
     }
     return ONNXPTQ_OK;
 }
@@ -265,9 +266,8 @@ int64_t oq_tensor_view_integer(const struct oq_tensor_view *view, size_t index) 
 
 /* ---- Making ---- */
 
-static Onnx__TensorProto *create(struct oq_model *model, const char *name, int type,
+static Onnx__TensorProto *create(struct oq_arena *arena, const char *name, int type,
                                  const int64_t *shape, size_t rank) {
-    struct oq_arena *arena = oq_model_arena(model);
     Onnx__TensorProto *tensor = oq_arena_alloc(arena, sizeof *tensor);
     if (tensor == NULL) {
         return NULL;
@@ -290,8 +290,14 @@ static Onnx__TensorProto *create(struct oq_model *model, const char *name, int t
 Onnx__TensorProto *oq_tensor_create(struct oq_model *model, const char *name, int type,
                                     const int64_t *shape, size_t rank, const void *data,
                                     size_t size) {
-    Onnx__TensorProto *tensor = create(model, name, type, shape, rank);
-    uint8_t *copy = tensor == NULL ? NULL : oq_arena_alloc(oq_model_arena(model), size);
+    return oq_tensor_create_in(oq_model_arena(model), name, type, shape, rank, data, size);
+}
+
+Onnx__TensorProto *oq_tensor_create_in(struct oq_arena *arena, const char *name, int type,
+                                       const int64_t *shape, size_t rank, const void *data,
+                                       size_t size) {
+    Onnx__TensorProto *tensor = create(arena, name, type, shape, rank);
+    uint8_t *copy = tensor == NULL ? NULL : oq_arena_alloc(arena, size);
     if (copy == NULL) {
         return NULL;
     }
@@ -306,7 +312,7 @@ Onnx__TensorProto *oq_tensor_create(struct oq_model *model, const char *name, in
 Onnx__TensorProto *oq_tensor_create_mapped(struct oq_model *model, const char *name, int type,
                                            const int64_t *shape, size_t rank, uint32_t file,
                                            uint64_t offset, uint64_t size) {
-    Onnx__TensorProto *tensor = create(model, name, type, shape, rank);
+    Onnx__TensorProto *tensor = create(oq_model_arena(model), name, type, shape, rank);
     if (tensor != NULL) {
         tensor->has_data_file = tensor->has_data_offset = tensor->has_data_length = 1;
         tensor->data_file = file;

@@ -1,5 +1,6 @@
 /*
- * Reading TensorProtos, wherever their data lies (raw, typed fields, mapped, external), and making new ones.
+ * Reading TensorProtos, wherever their data lies (raw, typed fields, mapped, external), and making
+ * new ones.
  */
 #ifndef OQ_MODEL_TENSOR_H
 #define OQ_MODEL_TENSOR_H
@@ -16,9 +17,9 @@ struct oq_tensor_view {
     size_t size;
 };
 
-/* Checks that shape and data of a tensor agree: no negative dimension, no overflow, exactly one place for the data
- * and as much of it as the shape asks for. Element types that are not known pass with any amount. The message does not
- * name the tensor. */
+/* Checks that shape and data of a tensor agree: no negative dimension, no overflow, exactly one
+ * place for the data and as much of it as the shape asks for. Element types that are not known pass
+ * with any amount. The message does not name the tensor. */
 enum onnxptq_status oq_tensor_check(const struct oq_model *model, const Onnx__TensorProto *tensor,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 
@@ -28,8 +29,8 @@ bool oq_tensor_byte_size(const Onnx__TensorProto *tensor, size_t *n_elements, si
 /* Tensors stored in typed fields (float_data, ...) are converted once into the model's arena.
  * Strings are not supported: ONNXPTQ_ERROR_UNSUPPORTED. */
 enum onnxptq_status oq_tensor_view(const struct oq_model *model, const Onnx__TensorProto *tensor,
-                                   struct oq_tensor_view *out,
-                                   struct onnxptq_error *error) OQ_MUST_USE;
+                                   struct oq_tensor_view *out, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 /* Elements [first, first + n) of a float tensor as float. */
 void oq_tensor_view_floats(const struct oq_tensor_view *view, size_t first, size_t n, float *out);
@@ -40,6 +41,10 @@ int64_t oq_tensor_view_integer(const struct oq_tensor_view *view, size_t index);
 Onnx__TensorProto *oq_tensor_create(struct oq_model *model, const char *name, int type,
                                     const int64_t *shape, size_t rank, const void *data,
                                     size_t size); /* NULL: out of memory */
+/* The same in an arena that lives as long as its user needs. */
+Onnx__TensorProto *oq_tensor_create_in(struct oq_arena *arena, const char *name, int type,
+                                       const int64_t *shape, size_t rank, const void *data,
+                                       size_t size);
 /* A tensor whose data lies in data file `file` of the model. */
 Onnx__TensorProto *oq_tensor_create_mapped(struct oq_model *model, const char *name, int type,
                                            const int64_t *shape, size_t rank, uint32_t file,

@@ -1,6 +1,6 @@
 /*
- * Visiting every graph, node and tensor of a model: main graph, bodies of control flow, local functions, training
- * graphs. One place knows where things can lie.
+ * Visiting every graph, node and tensor of a model: main graph, bodies of control flow, local
+ * functions, training graphs. One place knows where things can lie.
  */
 #ifndef OQ_MODEL_WALK_H
 #define OQ_MODEL_WALK_H
@@ -9,10 +9,10 @@
 
 /* Where a tensor was found, for messages. */
 struct oq_tensor_site {
-    const char *graph;            /* name of the innermost graph or function; may be empty */
-    const Onnx__NodeProto *node;  /* whose attribute holds it, or NULL */
-    const char *attribute;        /* its name, or NULL */
-    bool sparse;                  /* part of a sparse tensor */
+    const char *graph;           /* name of the innermost graph or function; may be empty */
+    const Onnx__NodeProto *node; /* whose attribute holds it, or NULL */
+    const char *attribute;       /* its name, or NULL */
+    bool sparse;                 /* part of a sparse tensor */
 };
 
 /* Unused functions may be NULL. A status other than OK ends the walk. */

@@ -1,6 +1,6 @@
 /*
- * Passes over the protobuf wire format, guided by the message descriptors of onnx.proto, so that weights
- * never pass through the parser:
+ * Passes over the protobuf wire format, guided by the message descriptors of onnx.proto, so that
+ * weights never pass through the parser:
  *
  *   file --shrink--> skeleton --protobuf-c--> messages --protobuf-c--> skeleton --expand--> file
  *
@@ -11,7 +11,8 @@
 
 #include "base/error.h"
 
-/* Messages inside messages, the model itself included: the limit that protobuf's own parsers have. */
+/* Messages inside messages, the model itself included: the limit that protobuf's own parsers have.
+ */
 #define OQ_WIRE_MAX_DEPTH 100
 /* No message, and so no model file, can be larger. */
 #define OQ_WIRE_MAX_SIZE ((uint64_t)INT32_MAX)
@@ -24,8 +25,9 @@ struct oq_bytes {
 bool oq_bytes_append(struct oq_bytes *bytes, const void *data, size_t size);
 void oq_bytes_reset(struct oq_bytes *bytes);
 
-/* Appends the skeleton of the ModelProto at `data` to `out`: each raw_data of at least OQ_MAPPED_MINIMUM
- * bytes becomes (file, offset in data, length). The message tells what is wrong, not which file. */
+/* Appends the skeleton of the ModelProto at `data` to `out`: each raw_data of at least
+ * OQ_MAPPED_MINIMUM bytes becomes (file, offset in data, length). The message tells what is wrong,
+ * not which file. */
 enum onnxptq_status oq_wire_shrink(const uint8_t *data, size_t size, uint32_t file,
                                    struct oq_bytes *out, struct onnxptq_error *error) OQ_MUST_USE;
 
@@ -36,7 +38,8 @@ enum oq_wire_place {
     OQ_PLACE_OTHER        /* any other attribute, part of a sparse tensor */
 };
 
-/* Fields that stand for a tensor's data in the output: encoded bytes, then bytes lying elsewhere. */
+/* Fields that stand for a tensor's data in the output: encoded bytes, then bytes lying elsewhere.
+ */
 struct oq_wire_fields {
     uint8_t head[512];
     size_t head_size;
@@ -45,7 +48,8 @@ struct oq_wire_fields {
 };
 /* Adds a field to `fields->head`; the caller knows that there is room. */
 void oq_wire_add_varint(struct oq_wire_fields *fields, uint32_t number, uint64_t value);
-void oq_wire_add_bytes(struct oq_wire_fields *fields, uint32_t number, const void *data, size_t size);
+void oq_wire_add_bytes(struct oq_wire_fields *fields, uint32_t number, const void *data,
+                       size_t size);
 void oq_wire_add_length(struct oq_wire_fields *fields, uint32_t number, size_t size);
 
 struct oq_wire_expansion {

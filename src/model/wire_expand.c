@@ -1,8 +1,8 @@
 /*
  * Writing direction of wire.h: puts tensors' data back, or what else stands for it.
  *
- * Both passes run the same code. The first has no sink and stores the size of each message that may hold a tensor,
- * in the order in which they open; the second takes the sizes in the same order.
+ * Both passes run the same code. The first has no sink and stores the size of each message that may
+ * hold a tensor, in the order in which they open; the second takes the sizes in the same order.
  */
 #include "base/arena.h"
 #include "model/wire_field.h"
@@ -133,8 +133,8 @@ static enum onnxptq_status expand_private(struct expander *expander, const struc
     fields.body = NULL;
     fields.body_size = 0;
     OQ_TRY(expander->expansion->replace(expander->expansion->user, message->place,
-                                        (uint32_t)reference->file, reference->offset,
-                                        field->varint, &fields, expander->error));
+                                        (uint32_t)reference->file, reference->offset, field->varint,
+                                        &fields, expander->error));
     put(expander, fields.head, fields.head_size);
     put(expander, fields.body, fields.body_size);
     return ONNXPTQ_OK;

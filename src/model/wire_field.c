@@ -12,8 +12,7 @@
 bool oq_bytes_append(struct oq_bytes *bytes, const void *data, size_t size) {
     size_t needed;
     void *items = bytes->data;
-    if (!oq_size_add(bytes->size, size, &needed) ||
-        !oq_grow(&items, &bytes->capacity, needed, 1)) {
+    if (!oq_size_add(bytes->size, size, &needed) || !oq_grow(&items, &bytes->capacity, needed, 1)) {
         return false;
     }
     bytes->data = items;
@@ -123,10 +122,10 @@ void oq_wire_add_bytes(struct oq_wire_fields *fields, uint32_t number, const voi
 
 bool oq_wire_may_hold_tensor(const ProtobufCMessageDescriptor *descriptor) {
     static const ProtobufCMessageDescriptor *const holders[] = {
-        &onnx__model_proto__descriptor,         &onnx__graph_proto__descriptor,
-        &onnx__node_proto__descriptor,          &onnx__attribute_proto__descriptor,
-        &onnx__tensor_proto__descriptor,        &onnx__sparse_tensor_proto__descriptor,
-        &onnx__function_proto__descriptor,      &onnx__training_info_proto__descriptor,
+        &onnx__model_proto__descriptor,    &onnx__graph_proto__descriptor,
+        &onnx__node_proto__descriptor,     &onnx__attribute_proto__descriptor,
+        &onnx__tensor_proto__descriptor,   &onnx__sparse_tensor_proto__descriptor,
+        &onnx__function_proto__descriptor, &onnx__training_info_proto__descriptor,
     };
     for (size_t i = 0; i < sizeof holders / sizeof holders[0]; i++) {
         if (descriptor == holders[i]) {

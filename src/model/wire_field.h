@@ -23,7 +23,8 @@ struct oq_wire_field {
     const uint8_t *end;
 };
 
-/* Reads the field at `p`, which is below `end`. NULL, or a sentence saying what is wrong with it. */
+/* Reads the field at `p`, which is below `end`. NULL, or a sentence saying what is wrong with it.
+ */
 const char *oq_wire_read_field(const uint8_t *p, const uint8_t *end, struct oq_wire_field *out);
 
 /* Writes a number of 1 to OQ_WIRE_MAX_VARINT bytes; returns how many. */

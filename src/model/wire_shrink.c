@@ -32,7 +32,8 @@ static enum onnxptq_status broken(const struct shrinker *shrinker, const struct 
                    message->descriptor->short_name, (uint64_t)(at - shrinker->base));
 }
 
-/* A known part of the model that runs past the end of the file tells that the file was cut short. */
+/* A known part of the model that runs past the end of the file tells that the file was cut short.
+ */
 static enum onnxptq_status broken_field(const struct shrinker *shrinker,
                                         const struct message *message, const uint8_t *at,
                                         const struct oq_wire_field *field, const char *fact) {
