@@ -22,6 +22,9 @@ struct oq_watch_spec {
     size_t n_values;
     const char *stage;            /* "trace" or "calibrate", for progress and messages */
     const struct oq_log *log;
+    /* One per value of the graph, from an earlier trace, or NULL: recorded as shapes of the results of foreign
+     * operators, which providers that compile the graph need. */
+    const struct oq_statistics *traced;
 };
 
 /* statistics[i] belongs to values[i]. Values that cannot be watched (sequences, optionals) come out with

@@ -1,0 +1,135 @@
+/*
+ * Running the watched model over the samples. The model is made in watch_model.c, the statistics are kept by
+ * statistics.c.
+ */
+#include "calib/watch.h"
+
+#include "calib/watch_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct watch {
+    const struct oq_watch_spec *spec;
+    struct oq_statistics *statistics;
+    uint32_t *values; /* those of the spec; OQ_NONE where a value turned out to be no tensor */
+    size_t sample;    /* first of the current run */
+    struct oq_observer_hook hook;
+    struct oq_session *session;
+    struct onnxptq_tensor *inputs;
+};
+
+static bool observe(void *user, const struct oq_observed *tensor) {
+    struct watch *watch = user;
+    if (tensor->slot < 0 || (uint64_t)tensor->slot >= watch->spec->n_values) return false;
+    oq_statistics_update(&watch->statistics[tensor->slot], tensor, watch->sample);
+    return true;
+}
+
+/* ---- The session ---- */
+
+static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_error *error) {
+    const struct oq_watch_spec *spec = watch->spec;
+    struct oq_model *model = NULL;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    OQ_TRY(oq_watch_model_create(spec, watch->values, &model, error));
+    enum onnxptq_status status = oq_session_bytes(model, spec->weights, &bytes, &size, error);
+    oq_model_destroy(model);
+    if (status != ONNXPTQ_OK) return status;
+    const struct oq_session_spec session = {
+        .model = bytes,
+        .size = size,
+        .weights_folder = oq_weight_file_folder(spec->weights),
+        .optimization = OQ_OPTIMIZE_ALL,
+        .no_prepacking = spec->max_runs == 1, /* packing weights pays off from the second run on */
+        .hook = &watch->hook,
+        .purpose = spec->stage,
+    };
+    status = oq_session_create(spec->runtime, &session, &watch->session, error);
+    free(bytes);
+    return status;
+}
+
+/* The runtime refuses an observer on a sequence or an optional, naming one at a time: that one is dropped. So each
+ * round has one observer less, and the last round has none. */
+static enum onnxptq_status load_watched(struct watch *watch, struct onnxptq_error *error) {
+    struct onnxptq_error *reason = malloc(sizeof *reason);
+    if (reason == NULL) return oq_fail_memory(error, "a message");
+    enum onnxptq_status status = ONNXPTQ_OK;
+    for (;;) {
+        status = create_session(watch, reason);
+        if (status != ONNXPTQ_ERROR_RUNTIME) break;
+        size_t slot = oq_watch_model_blamed_slot(reason->message, watch->spec->n_values);
+        if (slot == SIZE_MAX || watch->values[slot] == OQ_NONE) break;
+        watch->values[slot] = OQ_NONE;
+    }
+    if (status != ONNXPTQ_OK) status = oq_fail(error, status, "%s", reason->message);
+    free(reason);
+    return status;
+}
+
+/* ---- The runs ---- */
+
+static enum onnxptq_status prefix_samples(const struct watch *watch, const size_t *samples, size_t n,
+                                          enum onnxptq_status status, struct onnxptq_error *error) {
+    const char *stage = watch->spec->stage;
+    if (n == 1) return oq_prefix(error, status, "cannot %s with sample %zu: ", stage, samples[0]);
+    return oq_prefix(error, status, "cannot %s with samples %zu to %zu: ", stage, samples[0],
+                     samples[n - 1]);
+}
+
+static enum onnxptq_status run_samples(struct watch *watch, const size_t *samples, size_t n,
+                                       struct onnxptq_error *error) {
+    watch->sample = samples[0];
+    OQ_TRY(oq_data_read(watch->spec->source, samples, n, watch->inputs, error));
+    enum onnxptq_status status = oq_session_run(watch->session, watch->inputs, NULL, error);
+    return status == ONNXPTQ_OK ? status : prefix_samples(watch, samples, n, status, error);
+}
+
+static enum onnxptq_status run_all(struct watch *watch, struct onnxptq_error *error) {
+    const struct oq_watch_spec *spec = watch->spec;
+    const struct oq_data_runs *runs = spec->runs;
+    size_t n = runs->n_runs;
+    if (spec->max_runs > 0 && spec->max_runs < n) n = spec->max_runs;
+    for (size_t i = 0; i < n; i++) {
+        size_t first = runs->first[i], end = runs->first[i + 1];
+        OQ_TRY(run_samples(watch, runs->samples + first, end - first, error));
+        OQ_TRY(oq_log_progress(spec->log, spec->stage, end, runs->first[n], error));
+    }
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status prepare_watch(struct watch *watch, struct onnxptq_error *error) {
+    const struct oq_watch_spec *spec = watch->spec;
+    watch->hook = (struct oq_observer_hook){.observe = observe, .user = watch};
+    watch->values = calloc(spec->n_values, sizeof *watch->values);
+    if (watch->values == NULL) return oq_fail_memory(error, "the watched tensors");
+    for (size_t i = 0; i < spec->n_values; i++) {
+        bool skip = oq_watch_model_is_no_tensor(spec->graph, spec->values[i]);
+        watch->values[i] = skip ? OQ_NONE : spec->values[i];
+    }
+    OQ_TRY(load_watched(watch, error));
+    size_t n = oq_session_n_inputs(watch->session);
+    watch->inputs = calloc(n > 0 ? n : 1, sizeof *watch->inputs);
+    return watch->inputs != NULL ? ONNXPTQ_OK : oq_fail_memory(error, "the inputs of the model");
+}
+
+enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statistics *statistics,
+                             struct onnxptq_error *error) {
+    if (spec->n_values == 0) return ONNXPTQ_OK;
+    struct oq_statistics *scratch = calloc(spec->n_values, sizeof *scratch);
+    if (scratch == NULL) return oq_fail_memory(error, "the statistics");
+    struct watch watch = {.spec = spec, .statistics = scratch};
+    for (size_t i = 0; i < spec->n_values; i++) {
+        oq_statistics_init(&scratch[i]);
+    }
+    enum onnxptq_status status = prepare_watch(&watch, error);
+    if (status == ONNXPTQ_OK) status = run_all(&watch, error);
+    if (status == ONNXPTQ_OK) memcpy(statistics, scratch, spec->n_values * sizeof *scratch);
+    oq_session_destroy(watch.session);
+    free(watch.inputs);
+    free(watch.values);
+    free(scratch);
+    return status;
+}

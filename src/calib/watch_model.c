@@ -1,0 +1,154 @@
+/*
+ * Adding observers and traced shapes to a clone of the model.
+ */
+#include "calib/watch_model.h"
+
+#include "model/edit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NODE_PREFIX "onnxptq_observe_"
+
+/* ---- Values that are no tensors ---- */
+
+static bool declares_no_tensor(const Onnx__TypeProto *type) {
+    return type != NULL && type->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET &&
+           type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+}
+
+static const Onnx__TypeProto *declared_type(Onnx__ValueInfoProto *const *infos, size_t n,
+                                            const char *name) {
+    for (size_t i = 0; i < n; i++) {
+        if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) return infos[i]->type;
+    }
+    return NULL;
+}
+
+bool oq_watch_model_is_no_tensor(const struct oq_graph *graph, uint32_t value_id) {
+    /* What else may give a sequence (If, Identity, ...) is left to the runtime's answer. */
+    static const char *const producers[] = {"Optional",      "SequenceConstruct", "SequenceEmpty",
+                                            "SequenceErase", "SequenceInsert",    "SequenceMap",
+                                            "SplitToSequence"};
+    const struct oq_value *value = oq_graph_value(graph, value_id);
+    const Onnx__GraphProto *scope = oq_graph_scope(graph, value->scope)->proto;
+    if (value->is_input) {
+        return declares_no_tensor(declared_type(scope->input, scope->n_input, value->name));
+    }
+    if (value->producer == OQ_NONE) return value->sparse_initializer != NULL;
+    const Onnx__NodeProto *node = oq_graph_node(graph, value->producer)->proto;
+    if (!oq_is_default_domain(node->domain)) return false;
+    for (size_t i = 0; i < sizeof producers / sizeof producers[0]; i++) {
+        if (strcmp(node->op_type, producers[i]) == 0) return true;
+    }
+    return false;
+}
+
+size_t oq_watch_model_blamed_slot(const char *message, size_t n_slots) {
+    const char *at = strstr(message, NODE_PREFIX);
+    unsigned long long slot = 0;
+    if (at == NULL || sscanf(at + strlen(NODE_PREFIX), "%llu", &slot) != 1) return SIZE_MAX;
+    return slot < n_slots ? (size_t)slot : SIZE_MAX;
+}
+
+/* ---- Observers ---- */
+
+struct watched {
+    uint32_t scope, producer, value;
+    size_t slot;
+};
+
+/* Last produced first: the runtime then runs each observer right behind the producer; the other way round it runs
+ * all of them at the end and every tensor stays in memory until then. Inputs come last. */
+static int compare_watched(const void *a, const void *b) {
+    const struct watched *one = a, *other = b;
+    if (one->scope != other->scope) return one->scope < other->scope ? -1 : 1;
+    uint32_t first = one->producer == OQ_NONE ? 0 : one->producer + 1;
+    uint32_t second = other->producer == OQ_NONE ? 0 : other->producer + 1;
+    if (first != second) return first > second ? -1 : 1;
+    return one->slot < other->slot ? 1 : one->slot > other->slot ? -1 : 0;
+}
+
+static struct watched *order_values(const struct oq_graph *graph, const uint32_t *values, size_t n,
+                                    size_t *n_watched) {
+    struct watched *watched = calloc(n > 0 ? n : 1, sizeof *watched);
+    size_t used = 0;
+    if (watched == NULL) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (values[i] == OQ_NONE) continue;
+        const struct oq_value *value = oq_graph_value(graph, values[i]);
+        watched[used++] = (struct watched){value->scope, value->producer, values[i], i};
+    }
+    qsort(watched, used, sizeof *watched, compare_watched);
+    *n_watched = used;
+    return watched;
+}
+
+static bool add_observer(struct oq_model *model, const struct oq_graph *copy,
+                         const struct watched *watched) {
+    char name[64];
+    (void)snprintf(name, sizeof name, NODE_PREFIX "%zu", watched->slot);
+    const char *const inputs[] = {oq_graph_value(copy, watched->value)->name};
+    Onnx__NodeProto *node = oq_node_create(model, name, OQ_OBSERVE_DOMAIN, OQ_OBSERVE_TYPE, inputs,
+                                           1, NULL, 0);
+    return node != NULL && oq_node_set_int(model, node, "slot", (int64_t)watched->slot) &&
+           oq_graph_append_node(model, oq_graph_scope(copy, watched->scope)->proto, node);
+}
+
+/* ---- Traced shapes ---- */
+
+/* Providers that compile the graph need the rank behind an operator they do not know. */
+static bool add_shape(struct oq_model *model, const struct oq_graph *copy, uint32_t id,
+                      const struct oq_statistics *traced) {
+    const struct oq_value *value = oq_graph_value(copy, id);
+    Onnx__GraphProto *scope = oq_graph_scope(copy, value->scope)->proto;
+    if (value->producer == OQ_NONE || !oq_graph_node(copy, value->producer)->foreign ||
+        traced->seen == 0 || traced->type_varies || traced->rank_varies ||
+        declared_type(scope->value_info, scope->n_value_info, value->name) != NULL ||
+        declared_type(scope->output, scope->n_output, value->name) != NULL) {
+        return true;
+    }
+    int64_t shape[ONNXPTQ_MAX_RANK];
+    for (size_t i = 0; i < traced->rank; i++) {
+        shape[i] = traced->dim_varies[i] ? -1 : traced->shape[i];
+    }
+    return oq_graph_add_value_info(model, scope, value->name, traced->type, shape, traced->rank);
+}
+
+static bool edit_model(struct oq_model *model, const struct oq_graph *copy,
+                       const struct oq_watch_spec *spec, const struct watched *watched, size_t n) {
+    for (uint32_t i = 0; spec->traced != NULL && i < oq_graph_n_values(copy); i++) {
+        if (!add_shape(model, copy, i, &spec->traced[i])) return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!add_observer(model, copy, &watched[i])) return false;
+    }
+    return oq_model_import_opset(model, OQ_OBSERVE_DOMAIN, 1);
+}
+
+/* The copy's own index has the ids of the original's, since both hold the same graphs. */
+static enum onnxptq_status add_observers(struct oq_model *model, const struct oq_watch_spec *spec,
+                                         const uint32_t *values, struct onnxptq_error *error) {
+    struct oq_graph *copy = NULL;
+    size_t n = 0;
+    OQ_TRY(oq_graph_build(model, &copy, error));
+    struct watched *watched = order_values(copy, values, spec->n_values, &n);
+    bool done = watched != NULL && edit_model(model, copy, spec, watched, n);
+    free(watched);
+    oq_graph_destroy(copy);
+    return done ? ONNXPTQ_OK : oq_fail_memory(error, "the observers of a model");
+}
+
+enum onnxptq_status oq_watch_model_create(const struct oq_watch_spec *spec, const uint32_t *values,
+                                          struct oq_model **out, struct onnxptq_error *error) {
+    struct oq_model *model = NULL;
+    OQ_TRY(oq_model_clone(oq_graph_model(spec->graph), &model, error));
+    enum onnxptq_status status = add_observers(model, spec, values, error);
+    if (status != ONNXPTQ_OK) {
+        oq_model_destroy(model);
+        return status;
+    }
+    *out = model;
+    return ONNXPTQ_OK;
+}
