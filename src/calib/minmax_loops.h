@@ -54,12 +54,13 @@
             memcpy(&bits, data + i * sizeof bits, sizeof bits);                                    \
             type magnitude = (type)(bits & (high));                                                \
             type key = key_##name(bits);                                                           \
-            type lowest = magnitude < (infinity_bits) ? key : (high);                              \
-            type highest = magnitude < (infinity_bits) ? key : (low);                              \
+            type finite = (type)(magnitude < (infinity_bits) ? -1 : 0);                            \
+            type lowest = (type)((key & finite) | ((high) & ~finite));                             \
+            type highest = (type)((key & finite) | ((low) & ~finite));                             \
             keys.min = lowest < keys.min ? lowest : keys.min;                                      \
             keys.max = highest > keys.max ? highest : keys.max;                                    \
-            keys.n_nan = (type)(keys.n_nan + (magnitude > (infinity_bits)));                       \
-            keys.n_infinite = (type)(keys.n_infinite + (magnitude == (infinity_bits)));            \
+            keys.n_nan = (type)(keys.n_nan + (magnitude > (infinity_bits) ? 1 : 0));               \
+            keys.n_infinite = (type)(keys.n_infinite + (magnitude == (infinity_bits) ? 1 : 0));    \
         }                                                                                          \
         return keys;                                                                               \
     }

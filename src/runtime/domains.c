@@ -7,6 +7,7 @@
 #include "runtime/stub.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct trial {
     const struct oq_runtime *runtime;
@@ -50,13 +51,22 @@ static enum onnxptq_status check_alone(const struct trial *trial, size_t library
 
 static enum onnxptq_status check_pair(const struct trial *trial, size_t first, size_t second,
                                       struct onnxptq_error *error) {
-    OrtStatus *ort = NULL;
+    const OrtApi *api = trial->runtime->api;
+    const char *one = oq_runtime_library_name(trial->runtime, first);
+    const char *other = oq_runtime_library_name(trial->runtime, second);
     const size_t chosen[] = {first, second};
+    OrtStatus *ort = NULL;
     OQ_TRY(try_libraries(trial, 2, chosen, &ort, error));
-    return oq_ort_check(trial->runtime->api, ort, ONNXPTQ_ERROR_LIBRARY, error,
-                        "cannot use custom operator libraries '%s' and '%s' together",
-                        oq_runtime_library_name(trial->runtime, first),
-                        oq_runtime_library_name(trial->runtime, second));
+    if (ort != NULL && strstr(api->GetErrorMessage(ort), "Domain already set") != NULL) {
+        api->ReleaseStatus(ort);
+        return oq_fail(error, ONNXPTQ_ERROR_LIBRARY,
+                       "cannot use custom operator libraries '%s' and '%s' together: both register "
+                       "the same domain, and ONNX Runtime takes a domain from one library only; "
+                       "pass one of them, or link their operators into one library",
+                       one, other);
+    }
+    return oq_ort_check(api, ort, ONNXPTQ_ERROR_LIBRARY, error,
+                        "cannot use custom operator libraries '%s' and '%s' together", one, other);
 }
 
 static enum onnxptq_status check_all(const struct trial *trial, struct onnxptq_error *error) {

@@ -16,12 +16,18 @@ static const char *obvious_reason(const char *path) {
     return empty ? "the file is empty" : NULL;
 }
 
-/* The loader puts the path, which our message holds already, in front of its reason. */
-static void drop_path(char *reason, const char *path) {
+/* The loader puts the path, which our message holds already, in front of its reason; and of a file
+ * of another kind it says what only experts understand. */
+static void explain(char *reason, const char *path) {
+    char theirs[OQ_LIBRARY_REASON_SIZE];
     size_t n = strlen(path);
-    if (strncmp(reason, path, n) == 0 && strncmp(reason + n, ": ", 2) == 0) {
-        memmove(reason, reason + n + 2, strlen(reason + n + 2) + 1);
-    }
+    bool has_path = strncmp(reason, path, n) == 0 && strncmp(reason + n, ": ", 2) == 0;
+    (void)snprintf(theirs, sizeof theirs, "%s", has_path ? reason + n + 2 : reason);
+    bool other_kind = strstr(theirs, "file too short") != NULL ||
+                      strstr(theirs, "invalid ELF header") != NULL;
+    (void)snprintf(reason, OQ_LIBRARY_REASON_SIZE, other_kind ? "it is no shared library (%.900s)"
+                                                              : "%.1000s",
+                   theirs);
 }
 
 void *oq_library_load(const char *path, char reason[OQ_LIBRARY_REASON_SIZE]) {
@@ -32,6 +38,6 @@ void *oq_library_load(const char *path, char reason[OQ_LIBRARY_REASON_SIZE]) {
     }
     reason[0] = '\0';
     void *handle = oq_library_open(path, false, reason, OQ_LIBRARY_REASON_SIZE);
-    if (handle == NULL) drop_path(reason, path);
+    if (handle == NULL) explain(reason, path);
     return handle;
 }
