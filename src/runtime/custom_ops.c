@@ -30,8 +30,8 @@ static enum onnxptq_status parse_name(const char *name, struct oq_custom_op_libr
     free(path);
     if (empty) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                       "cannot load custom operator library '': the name is empty; pass the path of "
-                       "a shared library");
+                       "cannot load custom operator library '': the name is empty; pass the path of a "
+                       "shared library with --custom-op-lib");
     }
     if (library->name == NULL || library->function == NULL || library->path == NULL) {
         return oq_fail_memory(error, "the name of a custom operator library");

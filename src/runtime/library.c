@@ -8,7 +8,7 @@
 
 static const char *obvious_reason(const char *path) {
     if (!oq_path_exists(path)) return "there is no such file";
-    if (oq_path_is_folder(path)) return "it is a folder, not a shared library";
+    if (oq_path_is_folder(path)) return "it is a directory, not a shared library";
     struct oq_mapping file;
     if (oq_mapping_open(path, &file, NULL) != ONNXPTQ_OK) return NULL; /* the loader says more */
     bool empty = file.size == 0;

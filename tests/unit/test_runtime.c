@@ -136,7 +136,7 @@ static void test_runtime_that_cannot_be_loaded(void **state) {
     (void)state;
     expect_bad_runtime("/no/such/libonnxruntime.so", "no such file");
     expect_bad_runtime("libonnxruntime-missing.so", "no such file");
-    expect_bad_runtime(folder, "folder");
+    expect_bad_runtime(folder, "directory");
     expect_bad_runtime(write_file("empty.so", ""), "empty");
     expect_bad_runtime(write_file("text.so", "this is no library, whatever its name says\n"),
                        "no shared library");
@@ -202,7 +202,7 @@ static void test_bad_libraries(void **state) {
     expect_bad_library((struct list){{"no-such-ops.so"}}, "no such file");
     expect_bad_library((struct list){{"/no/such/ops.so@RegisterMyOps"}}, "no such file");
     expect_bad_library((struct list){{write_file("empty-ops.so", "")}}, "empty");
-    expect_bad_library((struct list){{folder}}, "folder");
+    expect_bad_library((struct list){{folder}}, "directory");
     expect_bad_library((struct list){{write_file("ops.txt", "not a library, just text, and a long "
                                                             "one so that a header would fit\n")}},
                        "no shared library");
