@@ -20,10 +20,12 @@ enum onnxptq_status oq_emit_note(struct oq_emitter *emitter, struct onnxptq_erro
     va_end(arguments);
     struct oq_emit_result *result = emitter->result;
     const char *note = oq_arena_strdup(result->arena, text);
-    if (!note || !oq_grow((void **)&result->notes, &emitter->capacity_notes, result->n_notes + 1,
+    void *notes = result->notes;
+    if (!note || !oq_grow(&notes, &emitter->capacity_notes, result->n_notes + 1,
                           sizeof *result->notes)) {
         return oq_fail_memory(error, "note");
     }
+    result->notes = notes;
     result->notes[result->n_notes++] = note;
     return ONNXPTQ_OK;
 }

@@ -141,11 +141,13 @@ static enum onnxptq_status add_bias(struct oq_emitter *emitter, uint32_t id, str
     struct oq_emit_bias made = {.bias = id, .n_scales = planned->weight->n_scales == 1 ? 1 : channels};
     made.scales = oq_arena_array(emitter->scratch, made.n_scales, sizeof *made.scales);
     made.codes = oq_arena_array(emitter->scratch, channels, sizeof *made.codes);
+    void *biases = emitter->biases;
     if (!made.scales || !made.codes ||
-        !oq_grow((void **)&emitter->biases, &emitter->capacity_biases, emitter->n_biases + 1,
+        !oq_grow(&biases, &emitter->capacity_biases, emitter->n_biases + 1,
                  sizeof *emitter->biases)) {
         return oq_fail_memory(error, "bias");
     }
+    emitter->biases = biases;
     if (!quantize(planned, &made)) {
         return leave_float(emitter, planned->bias, "has no int32 scale", error);
     }

@@ -8,45 +8,24 @@
 
 /* ---- Order ---------------------------------------------------------------------------------- */
 
-/* The node of `scope` that is `node` or holds it in a body; OQ_NONE when there is none. */
-static uint32_t ancestor_in(const struct oq_graph *graph, uint32_t node, uint32_t scope) {
-    while (node != OQ_NONE && oq_graph_node(graph, node)->scope != scope) {
-        node = oq_graph_scope(graph, oq_graph_node(graph, node)->scope)->owner_node;
-    }
-    return node;
-}
-
-/* `node` reads `value`: notes when the file lists it before the value's producer. */
-static void check_order(struct oq_emitter *emitter, uint32_t node, uint32_t value) {
-    const struct oq_value *read = oq_graph_value(emitter->graph, value);
-    uint32_t reader = ancestor_in(emitter->graph, node, read->scope);
-    if (read->producer != OQ_NONE && reader != OQ_NONE &&
-        oq_graph_node(emitter->graph, read->producer)->index >=
-            oq_graph_node(emitter->graph, reader)->index) {
-        emitter->scope_unsorted[read->scope] = true;
-    }
-}
-
-/* A list that is in order already keeps it; another one is listed in the order of node ids. */
+/* Ids are in topological order, which is the file's order wherever that is topological already. */
 static void find_positions(struct oq_emitter *emitter, uint32_t *next) {
     for (uint32_t i = 0; i < oq_graph_n_nodes(emitter->graph); i++) {
         const struct oq_node *node = oq_graph_node(emitter->graph, i);
-        uint32_t rank = next[node->scope]++;
-        emitter->position[i] = emitter->scope_unsorted[node->scope] ? rank : node->index;
+        emitter->position[i] = next[node->scope]++;
+        if (emitter->position[i] != node->index) {
+            emitter->scope_unsorted[node->scope] = true;
+        }
     }
 }
 
 static void count_returns(struct oq_emitter *emitter, uint32_t scope) {
-    const struct oq_scope *body = oq_graph_scope(emitter->graph, scope);
-    for (size_t i = 0; i < body->proto->n_output; i++) {
-        const char *name = body->proto->output[i]->name;
+    const Onnx__GraphProto *graph = oq_graph_scope(emitter->graph, scope)->proto;
+    for (size_t i = 0; i < graph->n_output; i++) {
+        const char *name = graph->output[i]->name;
         uint32_t value = name ? oq_graph_find_value(emitter->graph, scope, name) : OQ_NONE;
-        if (value == OQ_NONE) {
-            continue;
-        }
-        emitter->n_returns[value]++;
-        if (body->owner_node != OQ_NONE && oq_graph_value(emitter->graph, value)->scope != scope) {
-            check_order(emitter, body->owner_node, value);
+        if (value != OQ_NONE) {
+            emitter->n_returns[value]++;
         }
     }
 }
@@ -86,7 +65,6 @@ enum onnxptq_status oq_emit_place_init(struct oq_emitter *emitter, struct onnxpt
         for (size_t k = 0; k < node->proto->n_input; k++) {
             if (node->inputs[k] != OQ_NONE) {
                 emitter->n_readers[node->inputs[k]]++;
-                check_order(emitter, i, node->inputs[k]);
             }
         }
     }
@@ -226,10 +204,12 @@ Onnx__NodeProto *oq_emit_dequantize(struct oq_emitter *emitter, const char *tens
 }
 
 bool oq_emit_insert(struct oq_emitter *emitter, uint32_t scope, uint32_t slot, Onnx__NodeProto *node) {
-    if (!oq_grow((void **)&emitter->insertions, &emitter->capacity_insertions,
-                 emitter->n_insertions + 1, sizeof *emitter->insertions)) {
+    void *insertions = emitter->insertions;
+    if (!oq_grow(&insertions, &emitter->capacity_insertions, emitter->n_insertions + 1,
+                 sizeof *emitter->insertions)) {
         return false;
     }
+    emitter->insertions = insertions;
     emitter->insertions[emitter->n_insertions] =
         (struct oq_emit_insertion){scope, slot, (uint32_t)emitter->n_insertions, node};
     emitter->n_insertions++;

@@ -29,10 +29,12 @@ static struct oq_emit_weight *find_copy(struct oq_emitter *emitter, const Onnx__
 }
 
 static struct oq_emit_weight *add_copy(struct oq_emitter *emitter) {
-    if (!oq_grow((void **)&emitter->weights, &emitter->capacity_weights, emitter->n_weights + 1,
+    void *weights = emitter->weights;
+    if (!oq_grow(&weights, &emitter->capacity_weights, emitter->n_weights + 1,
                  sizeof *emitter->weights)) {
         return NULL;
     }
+    emitter->weights = weights;
     struct oq_emit_weight *weight = &emitter->weights[emitter->n_weights++];
     *weight = (struct oq_emit_weight){0};
     return weight;

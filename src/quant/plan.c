@@ -106,10 +106,11 @@ static uint32_t find_pair_of_spec(const struct oq_plan *plan, uint32_t value,
 
 static uint32_t new_pair(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec,
                          const char *rule, const char *reason) {
-    if (!oq_grow((void **)&plan->pairs, &plan->capacity_pairs, plan->n_pairs + 1,
-                 sizeof *plan->pairs)) {
+    void *pairs = plan->pairs;
+    if (!oq_grow(&pairs, &plan->capacity_pairs, plan->n_pairs + 1, sizeof *plan->pairs)) {
         return OQ_NONE;
     }
+    plan->pairs = pairs;
     uint32_t id = (uint32_t)plan->n_pairs++;
     plan->pairs[id] = (struct oq_plan_pair){.value = value,
                                             .spec = spec,
@@ -153,10 +154,11 @@ void oq_plan_join_groups(struct oq_plan *plan, uint32_t pair_a, uint32_t pair_b)
 
 static uint32_t new_weight(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec, int axis,
                            const char *rule, const char *reason) {
-    if (!oq_grow((void **)&plan->weights, &plan->capacity_weights, plan->n_weights + 1,
-                 sizeof *plan->weights)) {
+    void *weights = plan->weights;
+    if (!oq_grow(&weights, &plan->capacity_weights, plan->n_weights + 1, sizeof *plan->weights)) {
         return OQ_NONE;
     }
+    plan->weights = weights;
     uint32_t id = (uint32_t)plan->n_weights++;
     plan->weights[id] = (struct oq_plan_weight){.value = value,
                                                 .spec = spec,
@@ -189,10 +191,11 @@ uint32_t oq_plan_add_weight(struct oq_plan *plan, uint32_t value, struct oq_quan
 }
 
 uint32_t oq_plan_add_bias(struct oq_plan *plan, struct oq_plan_bias bias) {
-    if (!oq_grow((void **)&plan->biases, &plan->capacity_biases, plan->n_biases + 1,
-                 sizeof *plan->biases)) {
+    void *biases = plan->biases;
+    if (!oq_grow(&biases, &plan->capacity_biases, plan->n_biases + 1, sizeof *plan->biases)) {
         return OQ_NONE;
     }
+    plan->biases = biases;
     plan->biases[plan->n_biases] = bias;
     return (uint32_t)plan->n_biases++;
 }
