@@ -36,6 +36,7 @@ struct oq_node {
     const char *op_name;         /* "Conv" or "custom_domain::DummyOp" */
     const uint32_t *inputs;      /* value ids, OQ_NONE for an empty optional input; n = proto->n_input */
     const uint32_t *outputs;     /* value ids, OQ_NONE for an empty name; n = proto->n_output */
+    uint32_t origin;             /* node of the original graph that it comes from, or OQ_NONE */
 };
 
 /* One reading of a value: input `input` of node `node`. */

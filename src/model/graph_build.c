@@ -181,6 +181,7 @@ static bool describe(const struct oq_graph *graph, struct oq_node *node) {
     node->op = oq_operator_find(standard ? "" : proto->domain, text_of(proto->op_type));
     node->foreign = !standard && node->op == NULL;
     node->local_function = calls_function(graph, proto);
+    node->origin = proto->has_origin && proto->origin > 0 ? proto->origin - 1 : OQ_NONE;
     node->op_name =
         standard ? text_of(proto->op_type)
                  : oq_arena_printf(graph->arena, "%s::%s", proto->domain, text_of(proto->op_type));

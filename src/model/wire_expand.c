@@ -148,6 +148,9 @@ static enum onnxptq_status expand_field(struct expander *expander, const struct 
         field->number <= OQ_FIELD_LENGTH) {
         return expand_private(expander, message, field, reference);
     }
+    if (outer == &onnx__node_proto__descriptor && field->number == OQ_FIELD_ORIGIN) {
+        return ONNXPTQ_OK;
+    }
     const ProtobufCFieldDescriptor *known =
         protobuf_c_message_descriptor_get_field(outer, field->number);
     if (known != NULL && known->type == PROTOBUF_C_TYPE_MESSAGE &&

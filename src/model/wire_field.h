@@ -11,8 +11,8 @@ enum oq_wire_type { OQ_WIRE_VARINT = 0, OQ_WIRE_64 = 1, OQ_WIRE_LENGTH = 2, OQ_W
 
 #define OQ_WIRE_MAX_VARINT 10
 
-/* Private fields of TensorProto. */
-enum { OQ_FIELD_FILE = 536870001, OQ_FIELD_OFFSET, OQ_FIELD_LENGTH };
+/* Private fields of TensorProto, and the one of NodeProto. */
+enum { OQ_FIELD_FILE = 536870001, OQ_FIELD_OFFSET, OQ_FIELD_LENGTH, OQ_FIELD_ORIGIN };
 
 struct oq_wire_field {
     uint32_t number;

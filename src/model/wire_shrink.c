@@ -134,11 +134,18 @@ static bool is_large_data(const struct message *message, const struct oq_wire_fi
            field->end - field->value >= OQ_MAPPED_MINIMUM;
 }
 
+static bool is_private(const ProtobufCMessageDescriptor *descriptor, uint32_t number) {
+    if (descriptor == &onnx__node_proto__descriptor) {
+        return number == OQ_FIELD_ORIGIN;
+    }
+    return descriptor == &onnx__tensor_proto__descriptor && number >= OQ_FIELD_FILE &&
+           number <= OQ_FIELD_LENGTH;
+}
+
 static enum onnxptq_status shrink_field(const struct shrinker *shrinker,
                                         const struct message *message,
                                         const struct oq_wire_field *field) {
-    if (message->descriptor == &onnx__tensor_proto__descriptor && field->number >= OQ_FIELD_FILE &&
-        field->number <= OQ_FIELD_LENGTH) {
+    if (is_private(message->descriptor, field->number)) {
         return broken(shrinker, message, field->start,
                       "it uses a field number that is reserved for this program");
     }
