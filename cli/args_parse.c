@@ -57,14 +57,15 @@ static const struct option_row *find_row(const struct parser *parser, int value)
 
 static void explain_unknown(const struct parser *parser, const char *word,
                             struct onnxptq_error *error) {
-    char name[64];
-    const char *start = word + strspn(word, "-");
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(start, "="), start);
+    char name[64] = "";
+    size_t dashes = strspn(word, "-"), length = strcspn(word, "=");
+    size_t size = length - dashes < sizeof name ? length - dashes : sizeof name - 1;
+    memcpy(name, word + dashes, size);
     const char *nearest = nearest_name(name, parser->names, parser->n);
-    int length = (int)(start - word) + (int)strcspn(start, "=");
     error->status = ONNXPTQ_ERROR_USAGE;
-    snprintf(error->message, sizeof error->message, "unknown option '%.*s'%s%s%s", length, word,
-             nearest ? "; did you mean '--" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    snprintf(error->message, sizeof error->message, "unknown option '%.*s'%s%s%s", (int)length,
+             word, nearest ? "; did you mean '--" : "", nearest ? nearest : "",
+             nearest ? "'?" : "");
 }
 
 /* `found` is what getopt_long said is wrong with argv[optind - 1]: ':' no value, '?' anything else.
