@@ -46,7 +46,8 @@ static void make_parser(struct parser *parser, const struct command *command) {
 
 static const struct option_row *find_row(const struct parser *parser, int value) {
     for (size_t i = 0; i < parser->n; i++) {
-        if (value == FIRST_VAL + (int)i || value == parser->rows[i]->letter) {
+        char letter = parser->rows[i]->letter;
+        if (value == FIRST_VAL + (int)i || (letter != 0 && value == letter)) {
             return parser->rows[i];
         }
     }
@@ -136,6 +137,16 @@ static bool make_room(struct args *args, int argc) {
     return good && args->shapes != NULL && args->ranges != NULL;
 }
 
+/* Known before the first mistake is found, because errors are JSON too. */
+static bool asks_for_json(int argc, char **argv) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool args_parse(struct console *console, const struct command *command, int argc, char **argv,
                 struct args *args, enum exit_code *code) {
     *args = (struct args){.command = command, .method = ONNXPTQ_METHOD_MAX, .size_rules = -1};
@@ -144,9 +155,10 @@ bool args_parse(struct console *console, const struct command *command, int argc
     struct onnxptq_error error = {.status = ONNXPTQ_ERROR_MEMORY, .message = "out of memory"};
     struct parser parser;
     make_parser(&parser, command);
+    console->json = asks_for_json(argc, argv);
     bool good = make_room(args, argc) && parse_options(args, &parser, argc, argv, &error) &&
                 (args->help || args->version || take_model(args, argc, argv, &error));
-    console->json = args->json;
+    console->json = console->json || args->json;
     console->quiet = args->quiet;
     console->verbose = args->verbose && !args->quiet;
     if (!good) {

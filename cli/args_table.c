@@ -34,11 +34,12 @@ static const struct option_row options[] = {
     {FOR_QUANTIZE, NULL, 0, "samples", "N", VALUE_COUNT, FIELD(samples), NULL,
      "use at most N samples (default all)"},
     {FOR_QUANTIZE, NULL, 0, "batch", "N", VALUE_COUNT, FIELD(batch), NULL,
-     "samples in one run (default: the model's fixed batch size, else 1)"},
+     "samples in one run (default: the model's batch size, else 1)"},
 
     {FOR_ALL, "Runtime", 0, "custom-op-lib", "LIB", VALUE_LIST, FIELD(libraries), NULL,
-     "shared library with the model's custom operators, which exports\n"
-     "RegisterCustomOps; LIB@FUNCTION names another entry point; repeatable"},
+     "shared library with the model's custom operators; it exports\n"
+     "RegisterCustomOps, or FUNCTION when given as LIB@FUNCTION;\n"
+     "repeatable"},
     {FOR_ALL, NULL, 0, "providers", "LIST", VALUE_COMMAS, FIELD(providers), NULL,
      "execution providers in order of preference, separated by commas:\n"
      "cpu, cuda:N, trt:N or a provider's name (default cpu)"},
@@ -58,8 +59,9 @@ static const struct option_row options[] = {
     {FOR_QUANTIZE, NULL, 0, "exclude-op-types", "LIST", VALUE_LIST, FIELD(exclude_op_types), NULL,
      "leave operators of these types float; repeatable"},
     {FOR_QUANTIZE, NULL, 0, "nodes", "PATTERN", VALUE_LIST, FIELD(nodes), NULL,
-     "quantize only nodes whose whole name matches the regular expression\n"
-     "(a node without a name is @ and its first output); repeatable"},
+     "quantize only nodes whose whole name matches the regular\n"
+     "expression (a node without a name is @ and its first output);\n"
+     "repeatable"},
     {FOR_QUANTIZE, NULL, 0, "exclude-nodes", "PATTERN", VALUE_LIST, FIELD(exclude_nodes), NULL,
      "leave these nodes float; repeatable"},
     {FOR_QUANTIZE, NULL, 0, "size-rules", "on|off", VALUE_CHOICE, FIELD(size_rules), switches,
@@ -67,8 +69,8 @@ static const struct option_row options[] = {
      "tensorrt, off for onnxruntime)"},
     {FOR_QUANTIZE, NULL, 0, "foreign-edges", "float|fuse", VALUE_CHOICE, FIELD(foreign_edges),
      foreign_edges,
-     "what custom operators read: float values (default), or rounded ones\n"
-     "where that lets the neighbour fuse"},
+     "what custom operators read: float values (default), or rounded\n"
+     "ones where that lets the neighbour fuse"},
 
     {FOR_ALL, "Messages", 0, "json", NULL, VALUE_FLAG, FIELD(json), NULL,
      "print the report as one JSON object"},
