@@ -65,7 +65,8 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
                                  .n_values = n,
                                  .stage = "calibrate",
                                  .log = &job->log,
-                                 .traced = job->trace};
+                                 .traced = job->trace,
+                                 .no_prepacking = oq_job_is_large(job)};
     enum onnxptq_status status = n > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK;
     oq_data_runs_reset(&runs);
     return status;

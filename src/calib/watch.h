@@ -25,6 +25,7 @@ struct oq_watch_spec {
     /* One per value of the graph, from an earlier trace, or NULL: recorded as shapes of the results of foreign
      * operators, which providers that compile the graph need. */
     const struct oq_statistics *traced;
+    bool no_prepacking; /* weights so large that packed copies of them must not be made */
 };
 
 /* statistics[i] belongs to values[i]. Values that cannot be watched (sequences, optionals) come out with
