@@ -42,7 +42,8 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
         .size = size,
         .weights_folder = oq_weight_file_folder(spec->weights),
         .optimization = OQ_OPTIMIZE_ALL,
-        .no_prepacking = spec->no_prepacking || spec->max_runs == 1, /* packing weights pays off from the second run on */
+        /* Packing weights pays off from the second run on. */
+        .no_prepacking = spec->no_prepacking || spec->max_runs == 1,
         .hook = &watch->hook,
         .purpose = spec->stage,
     };
