@@ -38,6 +38,14 @@ enum oq_wire_place {
     OQ_PLACE_OTHER        /* any other attribute, part of a sparse tensor */
 };
 
+/* A mapped tensor met on the way. */
+struct oq_wire_tensor {
+    enum oq_wire_place place;
+    int type; /* TensorProto.DataType */
+    uint32_t file;
+    uint64_t offset, length;
+};
+
 /* Fields that stand for a tensor's data in the output: encoded bytes, then bytes lying elsewhere.
  */
 struct oq_wire_fields {
@@ -55,9 +63,8 @@ void oq_wire_add_length(struct oq_wire_fields *fields, uint32_t number, size_t s
 struct oq_wire_expansion {
     void *user;
     /* Gives the fields for a mapped tensor. Called twice for each, with the same result. */
-    enum onnxptq_status (*replace)(void *user, enum oq_wire_place place, uint32_t file,
-                                   uint64_t offset, uint64_t length, struct oq_wire_fields *fields,
-                                   struct onnxptq_error *error);
+    enum onnxptq_status (*replace)(void *user, const struct oq_wire_tensor *tensor,
+                                   struct oq_wire_fields *fields, struct onnxptq_error *error);
     /* Told the whole size before the first byte. */
     enum onnxptq_status (*begin)(void *user, uint64_t size, struct onnxptq_error *error);
     void (*put)(void *user, const void *data, size_t size);

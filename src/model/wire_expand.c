@@ -112,29 +112,26 @@ static enum oq_wire_place place_of(const struct message *message, const struct o
     return OQ_PLACE_OTHER;
 }
 
-/* The private fields come one after the other; the last one brings the data. */
-struct reference {
-    uint64_t file, offset;
-};
-
-static enum onnxptq_status expand_private(struct expander *expander, const struct message *message,
+/* The private fields are the last known ones of a tensor, and the length is the last of them: by
+ * then `tensor` is complete. */
+static enum onnxptq_status expand_private(struct expander *expander,
                                           const struct oq_wire_field *field,
-                                          struct reference *reference) {
+                                          struct oq_wire_tensor *tensor) {
     if (field->number == OQ_FIELD_FILE) {
-        reference->file = field->varint;
+        tensor->file = (uint32_t)field->varint;
         return ONNXPTQ_OK;
     }
     if (field->number == OQ_FIELD_OFFSET) {
-        reference->offset = field->varint;
+        tensor->offset = field->varint;
         return ONNXPTQ_OK;
     }
+    tensor->length = field->varint;
     struct oq_wire_fields fields;
     fields.head_size = 0;
     fields.body = NULL;
     fields.body_size = 0;
-    OQ_TRY(expander->expansion->replace(expander->expansion->user, message->place,
-                                        (uint32_t)reference->file, reference->offset, field->varint,
-                                        &fields, expander->error));
+    OQ_TRY(
+        expander->expansion->replace(expander->expansion->user, tensor, &fields, expander->error));
     put(expander, fields.head, fields.head_size);
     put(expander, fields.body, fields.body_size);
     return ONNXPTQ_OK;
@@ -142,11 +139,15 @@ static enum onnxptq_status expand_private(struct expander *expander, const struc
 
 static enum onnxptq_status expand_field(struct expander *expander, const struct message *message,
                                         const struct oq_wire_field *field,
-                                        struct reference *reference) {
+                                        struct oq_wire_tensor *tensor) {
+    enum { DATA_TYPE = 2 };
     const ProtobufCMessageDescriptor *outer = message->descriptor;
     if (outer == &onnx__tensor_proto__descriptor && field->number >= OQ_FIELD_FILE &&
         field->number <= OQ_FIELD_LENGTH) {
-        return expand_private(expander, message, field, reference);
+        return expand_private(expander, field, tensor);
+    }
+    if (outer == &onnx__tensor_proto__descriptor && field->number == DATA_TYPE) {
+        tensor->type = (int)(int64_t)field->varint;
     }
     if (outer == &onnx__node_proto__descriptor && field->number == OQ_FIELD_ORIGIN) {
         return ONNXPTQ_OK;
@@ -168,13 +169,13 @@ static enum onnxptq_status expand_field(struct expander *expander, const struct 
 }
 
 static enum onnxptq_status expand_message(struct expander *expander, struct message message) {
-    struct reference reference = {0, 0};
+    struct oq_wire_tensor tensor = {.place = message.place};
     for (const uint8_t *p = message.start; p < message.end;) {
         struct oq_wire_field field;
         if (oq_wire_read_field(p, message.end, &field) != NULL) {
             return internal(expander);
         }
-        OQ_TRY(expand_field(expander, &message, &field, &reference));
+        OQ_TRY(expand_field(expander, &message, &field, &tensor));
         p = field.end;
     }
     return ONNXPTQ_OK;
