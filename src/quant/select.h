@@ -18,6 +18,9 @@ enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *o
                                         struct onnxptq_error *error) OQ_MUST_USE;
 void oq_selection_destroy(struct oq_selection *selection); /* NULL is allowed */
 
+/* Here `node` is an id of the graph that the selection was made from: patterns speak of the
+ * original model. */
+
 /* False when the node is excluded or not included; `reason` (static or owned by the selection) says
  * by what. */
 bool oq_selection_allows(const struct oq_selection *selection, uint32_t node, const char **reason);
