@@ -173,7 +173,7 @@ static enum onnxptq_status place(const struct attachment *attachment, Onnx__Tens
 
 static enum onnxptq_status attach(struct attachment *attachment, Onnx__TensorProto *tensor,
                                   struct onnxptq_error *error) {
-    struct reference reference;
+    struct reference reference = {0};
     uint32_t file = 0;
     if (tensor->has_data_length || (tensor->has_raw_data && tensor->raw_data.len > 0)) {
         return oq_fail(error, ONNXPTQ_ERROR_MODEL, "it has both data and external data");
