@@ -21,8 +21,8 @@ enum onnxptq_status oq_emit_note(struct oq_emitter *emitter, struct onnxptq_erro
     struct oq_emit_result *result = emitter->result;
     const char *note = oq_arena_strdup(result->arena, text);
     void *notes = result->notes;
-    if (!note || !oq_grow(&notes, &emitter->capacity_notes, result->n_notes + 1,
-                          sizeof *result->notes)) {
+    if (!note ||
+        !oq_grow(&notes, &emitter->capacity_notes, result->n_notes + 1, sizeof *result->notes)) {
         return oq_fail_memory(error, "note");
     }
     result->notes = notes;
@@ -55,11 +55,12 @@ static bool uses_fit(const struct oq_graph *graph, const struct oq_use *uses, si
 }
 
 static bool plan_fits(const struct oq_plan *plan, const struct oq_graph *graph) {
-    bool fits = plan->n_nodes == oq_graph_n_nodes(graph) && plan->n_values == oq_graph_n_values(graph);
+    bool fits =
+        plan->n_nodes == oq_graph_n_nodes(graph) && plan->n_values == oq_graph_n_values(graph);
     for (size_t i = 0; fits && i < plan->n_pairs; i++) {
         const struct oq_plan_pair *pair = &plan->pairs[i];
-        fits = pair->group < plan->n_groups &&
-               uses_fit(graph, pair->uses, pair->n_uses, pair->value);
+        fits =
+            pair->group < plan->n_groups && uses_fit(graph, pair->uses, pair->n_uses, pair->value);
     }
     for (size_t i = 0; fits && i < plan->n_weights; i++) {
         const struct oq_plan_weight *weight = &plan->weights[i];
@@ -85,7 +86,8 @@ static int64_t needed_opset(const struct oq_plan *plan) {
     return needed;
 }
 
-static enum onnxptq_status check_plan(const struct oq_emitter *emitter, struct onnxptq_error *error) {
+static enum onnxptq_status check_plan(const struct oq_emitter *emitter,
+                                      struct onnxptq_error *error) {
     int64_t opset = oq_model_opset(emitter->model);
     int64_t needed = needed_opset(emitter->plan);
     if (!plan_fits(emitter->plan, emitter->graph) ||
@@ -145,9 +147,10 @@ static void drop_constants(struct oq_emitter *emitter) {
     }
 }
 
-/* Before IR 4 every initializer is an input as well, and a constant all the same. From 4 on such an input is an
- * overridable default: taking the inputs off the list is what keeps them constants. */
-static enum onnxptq_status raise_ir_version(struct oq_emitter *emitter, struct onnxptq_error *error) {
+/* Before IR 4 every initializer is an input as well, and a constant all the same. From 4 on such an
+ * input is an overridable default: taking the inputs off the list is what keeps them constants. */
+static enum onnxptq_status raise_ir_version(struct oq_emitter *emitter,
+                                            struct onnxptq_error *error) {
     Onnx__ModelProto *model = oq_model_proto(emitter->model);
     if (!emitter->added_initializer || model->ir_version >= FIRST_IR_WITHOUT_INPUTS) {
         return ONNXPTQ_OK;

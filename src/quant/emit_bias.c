@@ -1,9 +1,10 @@
 /*
  * Biases: int32 with the scale that the runtime gives the products they are added to.
  *
- * A bias that is large beside scale(input) * scale(weight) does not fit int32. Its channel's weight scale is then raised
- * as far as needed: a bias of 2^30 steps leaves the products of that channel below its own float32 rounding times
- * the number of inputs. Only this node's copy of the weight is raised.
+ * A bias that is large beside scale(input) * scale(weight) does not fit int32. Its channel's weight
+ * scale is then raised as far as needed: a bias of 2^30 steps leaves the products of that channel
+ * below its own float32 rounding times the number of inputs. Only this node's copy of the weight is
+ * raised.
  */
 #include "quant/emitter.h"
 
@@ -12,8 +13,8 @@
 #include <string.h>
 
 #define ROUNDING_MARGIN (1.0 + 1e-6)
-/* A scale may also be raised to keep the product of scales a normal float, but only on channels that are this small beside
- * the weight's largest. */
+/* A scale may also be raised to keep the product of scales a normal float, but only on channels
+ * that are this small beside the weight's largest. */
 #define NEGLIGIBLE (1.0F / 1048576.0F)
 #define BLOCK 1024
 
@@ -32,15 +33,14 @@ static enum onnxptq_status leave_float(struct oq_emitter *emitter, const struct 
                                        const char *why, struct onnxptq_error *error) {
     oq_emit_leave_float(emitter, bias->use.node);
     return oq_emit_note(emitter, error, "node '%s' stays float: its bias '%s' %s",
-                        oq_graph_node(emitter->graph, bias->use.node)->name,
-                        name_of(emitter, bias), why);
+                        oq_graph_node(emitter->graph, bias->use.node)->name, name_of(emitter, bias),
+                        why);
 }
 
 /* A bias is one number, or one for each channel along its last axis. */
 static bool broadcasts(const struct oq_tensor_view *view, size_t channels) {
-    return view->n_elements == 1 ||
-           (view->n_elements == channels && view->rank > 0 &&
-            view->shape[view->rank - 1] == (int64_t)channels);
+    return view->n_elements == 1 || (view->n_elements == channels && view->rank > 0 &&
+                                     view->shape[view->rank - 1] == (int64_t)channels);
 }
 
 static double *read_values(struct oq_emitter *emitter, const struct oq_plan_bias *bias,
@@ -71,7 +71,8 @@ static float needed_scale(const struct planned *planned, size_t c, float scale, 
     if (normal > needed && normal <= (double)negligible) {
         needed = normal;
     }
-    return needed <= (double)FLT_MAX ? (float)needed : 0.0F; /* the final check finds what did not fit */
+    return needed <= (double)FLT_MAX ? (float)needed
+                                     : 0.0F; /* the final check finds what did not fit */
 }
 
 static float largest_scale(const struct oq_emit_weight *weight) {
@@ -113,11 +114,12 @@ static enum onnxptq_status raise_scales(struct oq_emitter *emitter, struct plann
         own->scales[k] = fmaxf(own->scales[k], raised[k]);
     }
     planned->weight = own;
-    return oq_emit_note(emitter, error,
-                        "weight '%s' has larger scales at node '%s', %zu of %zu, so that bias '%s' fits int32",
-                        oq_graph_value(emitter->graph, own->value)->name,
-                        oq_graph_node(emitter->graph, planned->bias->use.node)->name, n_raised,
-                        own->n_scales, name_of(emitter, planned->bias));
+    return oq_emit_note(
+        emitter, error,
+        "weight '%s' has larger scales at node '%s', %zu of %zu, so that bias '%s' fits int32",
+        oq_graph_value(emitter->graph, own->value)->name,
+        oq_graph_node(emitter->graph, planned->bias->use.node)->name, n_raised, own->n_scales,
+        name_of(emitter, planned->bias));
 }
 
 /* Scales and codes; false when a code does not fit. */
@@ -134,11 +136,12 @@ static bool quantize(const struct planned *planned, struct oq_emit_bias *out) {
     return true;
 }
 
-static enum onnxptq_status add_bias(struct oq_emitter *emitter, uint32_t id, struct planned *planned,
-                                    struct onnxptq_error *error) {
+static enum onnxptq_status add_bias(struct oq_emitter *emitter, uint32_t id,
+                                    struct planned *planned, struct onnxptq_error *error) {
     OQ_TRY(raise_scales(emitter, planned, error));
     size_t channels = planned->bias->channels;
-    struct oq_emit_bias made = {.bias = id, .n_scales = planned->weight->n_scales == 1 ? 1 : channels};
+    struct oq_emit_bias made = {.bias = id,
+                                .n_scales = planned->weight->n_scales == 1 ? 1 : channels};
     made.scales = oq_arena_array(emitter->scratch, made.n_scales, sizeof *made.scales);
     made.codes = oq_arena_array(emitter->scratch, channels, sizeof *made.codes);
     void *biases = emitter->biases;
@@ -216,12 +219,12 @@ static enum onnxptq_status emit_bias(struct oq_emitter *emitter, const struct oq
     uint32_t scope = oq_graph_node(emitter->graph, bias->use.node)->scope;
     int64_t shape[] = {(int64_t)bias->channels};
     bool scalar = made->n_scales == 1;
-    const char *codes = oq_emit_initializer(emitter, value->scope, value->name, "_quantized",
-                                            ONNXPTQ_TYPE_INT32, shape, 1, made->codes,
-                                            bias->channels * sizeof *made->codes);
-    const char *scale = oq_emit_initializer(emitter, value->scope, value->name, "_scale",
-                                            ONNXPTQ_TYPE_FLOAT, shape, scalar ? 0 : 1, made->scales,
-                                            made->n_scales * sizeof *made->scales);
+    const char *codes =
+        oq_emit_initializer(emitter, value->scope, value->name, "_quantized", ONNXPTQ_TYPE_INT32,
+                            shape, 1, made->codes, bias->channels * sizeof *made->codes);
+    const char *scale =
+        oq_emit_initializer(emitter, value->scope, value->name, "_scale", ONNXPTQ_TYPE_FLOAT, shape,
+                            scalar ? 0 : 1, made->scales, made->n_scales * sizeof *made->scales);
     const char *output = oq_emit_name(emitter, value->name, "_dequantized");
     Onnx__NodeProto *node =
         codes && scale && output

@@ -77,7 +77,8 @@ static enum onnxptq_status dequantize_in(struct oq_emitter *emitter, const struc
     return ONNXPTQ_OK;
 }
 
-/* One DequantizeLinear for every inner scope that reads the pair: runtimes fuse inside one body only. */
+/* One DequantizeLinear for every inner scope that reads the pair: runtimes fuse inside one body
+ * only. */
 static enum onnxptq_status dequantize_inside(struct oq_emitter *emitter, const struct placement *at,
                                              uint32_t own_scope, struct onnxptq_error *error) {
     for (size_t i = 0; i < at->n_uses; i++) {
@@ -116,8 +117,8 @@ static enum onnxptq_status emit_pair(struct oq_emitter *emitter, struct placemen
     return dequantize_inside(emitter, at, value->scope, error);
 }
 
-/* Names the float tensors whose public name a DequantizeLinear takes. Before any pair: others on the same value
- * read the new name. */
+/* Names the float tensors whose public name a DequantizeLinear takes. Before any pair: others on
+ * the same value read the new name. */
 static enum onnxptq_status name_floats(struct oq_emitter *emitter, struct onnxptq_error *error) {
     for (size_t i = 0; i < emitter->plan->n_pairs; i++) {
         const struct oq_plan_pair *pair = &emitter->plan->pairs[i];

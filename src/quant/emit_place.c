@@ -1,5 +1,6 @@
 /*
- * Where new nodes go, who reads what, and what goes away: the edits of the graph that pairs, weights and biases share.
+ * Where new nodes go, who reads what, and what goes away: the edits of the graph that pairs,
+ * weights and biases share.
  */
 #include "quant/emitter.h"
 
@@ -35,7 +36,8 @@ static bool allocate_place(struct oq_emitter *emitter, size_t n_slots) {
     size_t n_values = oq_graph_n_values(emitter->graph);
     struct oq_arena *arena = emitter->scratch;
     emitter->position = oq_arena_array(arena, n_nodes, sizeof *emitter->position);
-    emitter->scope_unsorted = oq_arena_array(arena, oq_graph_n_scopes(emitter->graph), sizeof(bool));
+    emitter->scope_unsorted =
+        oq_arena_array(arena, oq_graph_n_scopes(emitter->graph), sizeof(bool));
     emitter->node_removed = oq_arena_array(arena, n_nodes, sizeof(bool));
     emitter->first_slot = oq_arena_array(arena, n_nodes, sizeof *emitter->first_slot);
     emitter->slot_taken = oq_arena_array(arena, n_slots, sizeof(bool));
@@ -43,8 +45,8 @@ static bool allocate_place(struct oq_emitter *emitter, size_t n_slots) {
     emitter->n_returns = oq_arena_array(arena, n_values, sizeof *emitter->n_returns);
     emitter->float_name = oq_arena_array(arena, n_values, sizeof *emitter->float_name);
     return emitter->position && emitter->scope_unsorted && emitter->node_removed &&
-           emitter->first_slot && emitter->slot_taken && emitter->n_readers &&
-           emitter->n_returns && emitter->float_name;
+           emitter->first_slot && emitter->slot_taken && emitter->n_readers && emitter->n_returns &&
+           emitter->float_name;
 }
 
 enum onnxptq_status oq_emit_place_init(struct oq_emitter *emitter, struct onnxptq_error *error) {
@@ -119,7 +121,8 @@ void oq_emit_rename(struct oq_emitter *emitter) {
             continue;
         }
         const struct oq_value *value = oq_graph_value(emitter->graph, i);
-        oq_graph_node(emitter->graph, value->producer)->proto->output[value->producer_output] = name;
+        oq_graph_node(emitter->graph, value->producer)->proto->output[value->producer_output] =
+            name;
         for (uint32_t k = 0; k < value->n_uses; k++) {
             struct oq_use use = value->uses[k];
             if (!emitter->slot_taken[emitter->first_slot[use.node] + use.input]) {
@@ -203,7 +206,8 @@ Onnx__NodeProto *oq_emit_dequantize(struct oq_emitter *emitter, const char *tens
     return node;
 }
 
-bool oq_emit_insert(struct oq_emitter *emitter, uint32_t scope, uint32_t slot, Onnx__NodeProto *node) {
+bool oq_emit_insert(struct oq_emitter *emitter, uint32_t scope, uint32_t slot,
+                    Onnx__NodeProto *node) {
     void *insertions = emitter->insertions;
     if (!oq_grow(&insertions, &emitter->capacity_insertions, emitter->n_insertions + 1,
                  sizeof *emitter->insertions)) {

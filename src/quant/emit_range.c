@@ -9,7 +9,7 @@
 #define BLOCK 4096
 
 struct range {
-    double min, max; /* min > max: none */
+    double min, max;     /* min > max: none */
     const char *missing; /* why there is none */
 };
 
@@ -84,7 +84,8 @@ static enum onnxptq_status drop_pair(struct oq_emitter *emitter, uint32_t id, co
     for (size_t i = 0; i < pair->n_uses; i++) {
         oq_emit_leave_float(emitter, pair->uses[i].node);
     }
-    return oq_emit_note(emitter, error, "tensor '%s' and the nodes that would read it quantized stay float: %s",
+    return oq_emit_note(emitter, error,
+                        "tensor '%s' and the nodes that would read it quantized stay float: %s",
                         oq_graph_value(emitter->graph, pair->value)->name, why);
 }
 
@@ -96,7 +97,8 @@ enum onnxptq_status oq_emit_ranges(struct oq_emitter *emitter, struct onnxptq_er
     if (!emitter->group_min || !emitter->group_max || !emitter->pair_dropped) {
         return oq_fail_memory(error, "ranges");
     }
-    for (uint32_t i = 0; i < plan->n_pairs; i++) { /* arena memory is zero, and so is every range's start */
+    for (uint32_t i = 0; i < plan->n_pairs;
+         i++) { /* arena memory is zero, and so is every range's start */
         struct range range;
         OQ_TRY(range_of(emitter, &plan->pairs[i], &range, error));
         if (!(range.min <= range.max)) {

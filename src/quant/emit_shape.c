@@ -1,8 +1,9 @@
 /*
  * Shapes for the results of foreign operators, which nobody can infer: as they were seen.
  *
- * A wrong fixed dimension makes runtimes fail where an unknown one only costs an optimization. So a dimension is fixed
- * only when nothing about the inputs is open and different samples agreed on it; else the rank alone is recorded.
+ * A wrong fixed dimension makes runtimes fail where an unknown one only costs an optimization. So a
+ * dimension is fixed only when nothing about the inputs is open and different samples agreed on it;
+ * else the rank alone is recorded.
  */
 #include "quant/emitter.h"
 

@@ -1,8 +1,8 @@
 /*
  * Weights: scales, int8 codes, DequantizeLinear before the readers.
  *
- * Codes of a large weight go straight to the spill file, a block at a time: neither float nor int8 is ever whole in
- * memory.
+ * Codes of a large weight go straight to the spill file, a block at a time: neither float nor int8
+ * is ever whole in memory.
  */
 #include "base/number.h"
 #include "quant/emitter.h"
@@ -16,7 +16,8 @@
 
 /* ---- Scales --------------------------------------------------------------------------------- */
 
-static struct oq_emit_weight *find_copy(struct oq_emitter *emitter, const Onnx__TensorProto *constant,
+static struct oq_emit_weight *find_copy(struct oq_emitter *emitter,
+                                        const Onnx__TensorProto *constant,
                                         const struct oq_plan_weight *planned) {
     for (size_t i = 0; i < emitter->n_weights; i++) {
         struct oq_emit_weight *weight = &emitter->weights[i];
@@ -40,10 +41,11 @@ static struct oq_emit_weight *add_copy(struct oq_emitter *emitter) {
     return weight;
 }
 
-static bool add_uses(struct oq_emitter *emitter, struct oq_emit_weight *weight, uint32_t planned_id) {
+static bool add_uses(struct oq_emitter *emitter, struct oq_emit_weight *weight,
+                     uint32_t planned_id) {
     const struct oq_plan_weight *planned = &emitter->plan->weights[planned_id];
-    struct oq_emit_use *uses = oq_arena_array(emitter->scratch, weight->n_uses + planned->n_uses,
-                                              sizeof *uses);
+    struct oq_emit_use *uses =
+        oq_arena_array(emitter->scratch, weight->n_uses + planned->n_uses, sizeof *uses);
     if (!uses) {
         return false;
     }
@@ -79,8 +81,8 @@ static enum onnxptq_status compute_scales(struct oq_emitter *emitter, struct oq_
         return ONNXPTQ_OK;
     }
     weight->scales = NULL;
-    return oq_emit_note(emitter, error, "weight '%s' and the nodes that read it stay float: %s", name,
-                        why);
+    return oq_emit_note(emitter, error, "weight '%s' and the nodes that read it stay float: %s",
+                        name, why);
 }
 
 static enum onnxptq_status plan_copy(struct oq_emitter *emitter, uint32_t id,
@@ -123,7 +125,8 @@ enum onnxptq_status oq_emit_weight_scales(struct oq_emitter *emitter, struct onn
     return ONNXPTQ_OK;
 }
 
-struct oq_emit_weight *oq_emit_find_weight(struct oq_emitter *emitter, uint32_t weight, uint32_t node) {
+struct oq_emit_weight *oq_emit_find_weight(struct oq_emitter *emitter, uint32_t weight,
+                                           uint32_t node) {
     for (size_t i = 0; i < emitter->n_weights; i++) {
         struct oq_emit_weight *copy = &emitter->weights[i];
         for (size_t k = 0; copy->scales && k < copy->n_uses; k++) {
@@ -246,15 +249,17 @@ static bool add_initializers(struct oq_emitter *emitter, const struct oq_emit_we
     int64_t shape[] = {(int64_t)weight->n_scales};
     size_t rank = weight->axis < 0 ? 0 : 1;
     placed->quantized = add_codes(emitter, weight, scope, placed->tensor, file);
-    placed->scale = oq_emit_initializer(emitter, scope, placed->tensor, "_scale", ONNXPTQ_TYPE_FLOAT,
-                                        shape, rank, weight->scales,
-                                        weight->n_scales * sizeof *weight->scales);
-    placed->zero_point = oq_emit_initializer(emitter, scope, placed->tensor, "_zero_point",
-                                             ONNXPTQ_TYPE_INT8, shape, rank, NULL, weight->n_scales);
+    placed->scale =
+        oq_emit_initializer(emitter, scope, placed->tensor, "_scale", ONNXPTQ_TYPE_FLOAT, shape,
+                            rank, weight->scales, weight->n_scales * sizeof *weight->scales);
+    placed->zero_point =
+        oq_emit_initializer(emitter, scope, placed->tensor, "_zero_point", ONNXPTQ_TYPE_INT8, shape,
+                            rank, NULL, weight->n_scales);
     return placed->quantized && placed->scale && placed->zero_point;
 }
 
-static enum onnxptq_status dequantize_in(struct oq_emitter *emitter, const struct oq_emit_weight *weight,
+static enum onnxptq_status dequantize_in(struct oq_emitter *emitter,
+                                         const struct oq_emit_weight *weight,
                                          const struct placed *placed, uint32_t scope,
                                          struct onnxptq_error *error) {
     uint32_t slot = oq_emit_first_reader(emitter, placed->uses, placed->n_uses, scope);
@@ -276,7 +281,8 @@ static enum onnxptq_status dequantize_in(struct oq_emitter *emitter, const struc
     return ONNXPTQ_OK;
 }
 
-static bool first_of_scope(const struct oq_emitter *emitter, const struct placed *placed, size_t use) {
+static bool first_of_scope(const struct oq_emitter *emitter, const struct placed *placed,
+                           size_t use) {
     uint32_t scope = oq_graph_node(emitter->graph, placed->uses[use].node)->scope;
     for (size_t i = 0; i < use; i++) {
         if (oq_graph_node(emitter->graph, placed->uses[i].node)->scope == scope) {
@@ -298,16 +304,18 @@ static void report_weight(struct oq_emitter *emitter, const struct oq_emit_weigh
             bool first = result->weight_channels[id] == 0 && c == 0;
             float low = result->weight_scale_min[id];
             float high = result->weight_scale_max[id];
-            result->weight_scale_min[id] = first ? weight->scales[c] : fminf(low, weight->scales[c]);
-            result->weight_scale_max[id] = first ? weight->scales[c] : fmaxf(high, weight->scales[c]);
+            result->weight_scale_min[id] =
+                first ? weight->scales[c] : fminf(low, weight->scales[c]);
+            result->weight_scale_max[id] =
+                first ? weight->scales[c] : fmaxf(high, weight->scales[c]);
         }
         result->weight_channels[id] = weight->n_scales;
     }
 }
 
-static enum onnxptq_status place_weight(struct oq_emitter *emitter, const struct oq_emit_weight *weight,
-                                        struct placed *placed, uint32_t file,
-                                        struct onnxptq_error *error) {
+static enum onnxptq_status place_weight(struct oq_emitter *emitter,
+                                        const struct oq_emit_weight *weight, struct placed *placed,
+                                        uint32_t file, struct onnxptq_error *error) {
     placed->tensor = oq_graph_value(emitter->graph, weight->value)->name;
     if (!add_initializers(emitter, weight, file, placed)) {
         return oq_fail_memory(error, "quantized weight");

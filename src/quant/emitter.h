@@ -1,9 +1,9 @@
 /*
- * What the files of the emitter share (emit.c, emit_range.c, emit_weight.c, emit_bias.c, emit_pair.c, emit_place.c,
- * emit_shape.c). Private to them; others include quant/emit.h.
+ * What the files of the emitter share (emit.c, emit_range.c, emit_weight.c, emit_bias.c,
+ * emit_pair.c, emit_place.c, emit_shape.c). Private to them; others include quant/emit.h.
  *
- * Order of the work: ranges, weight scales and biases are computed first and may leave nodes float; only then
- * is the graph edited, from the uses that remain.
+ * Order of the work: ranges, weight scales and biases are computed first and may leave nodes float;
+ * only then is the graph edited, from the uses that remain.
  */
 #ifndef OQ_QUANT_EMITTER_H
 #define OQ_QUANT_EMITTER_H
@@ -17,8 +17,8 @@ struct oq_emit_use {
     uint32_t weight;
 };
 
-/* One int8 copy of a weight. Weights of the plan with the same constant, axis and spec share one; a node whose bias needs
- * larger scales than the weight has on its own gets another. */
+/* One int8 copy of a weight. Weights of the plan with the same constant, axis and spec share one; a
+ * node whose bias needs larger scales than the weight has on its own gets another. */
 struct oq_emit_weight {
     const Onnx__TensorProto *constant;
     struct oq_tensor_view view;
@@ -57,15 +57,15 @@ struct oq_emitter {
     struct oq_names *names;
     struct oq_arena *scratch;
 
-    bool *node_float;       /* per node: the plan's uses at it are not applied; in the result */
-    uint32_t *position;     /* per node: place in its scope's list, in topological order */
-    bool *scope_unsorted;   /* per scope: the list in the file is not in topological order */
-    bool *node_removed;     /* per node */
-    size_t *first_slot;     /* per node: index of its input 0 in slot_taken */
-    bool *slot_taken;       /* per input of every node: reads something quantized */
-    uint32_t *n_readers;    /* per value: inputs that still read it */
-    uint32_t *n_returns;    /* per value: graph outputs, of any scope, that name it */
-    const char **float_name;/* per value: new name of the float tensor, or NULL */
+    bool *node_float;        /* per node: the plan's uses at it are not applied; in the result */
+    uint32_t *position;      /* per node: place in its scope's list, in topological order */
+    bool *scope_unsorted;    /* per scope: the list in the file is not in topological order */
+    bool *node_removed;      /* per node */
+    size_t *first_slot;      /* per node: index of its input 0 in slot_taken */
+    bool *slot_taken;        /* per input of every node: reads something quantized */
+    uint32_t *n_readers;     /* per value: inputs that still read it */
+    uint32_t *n_returns;     /* per value: graph outputs, of any scope, that name it */
+    const char **float_name; /* per value: new name of the float tensor, or NULL */
 
     double *group_min, *group_max; /* per group, holding zero */
     bool *pair_dropped;            /* per pair */
@@ -89,7 +89,8 @@ void oq_emit_leave_float(struct oq_emitter *emitter, uint32_t node);
 
 /* ---- emit_range.c --------------------------------------------------------------------------- */
 
-/* Ranges of the groups; pairs without a range are dropped and the nodes that read them left float. */
+/* Ranges of the groups; pairs without a range are dropped and the nodes that read them left float.
+ */
 enum onnxptq_status oq_emit_ranges(struct oq_emitter *emitter, struct onnxptq_error *error);
 /* Of a pair that was not dropped. */
 struct oq_quant_params oq_emit_pair_params(const struct oq_emitter *emitter, uint32_t pair);
@@ -98,8 +99,10 @@ struct oq_quant_params oq_emit_pair_params(const struct oq_emitter *emitter, uin
 
 /* Scales of every weight; nodes whose weight has none are left float. */
 enum onnxptq_status oq_emit_weight_scales(struct oq_emitter *emitter, struct onnxptq_error *error);
-/* The copy that `node` reads for the plan's `weight`, or NULL. With `own`, one that no other node reads. */
-struct oq_emit_weight *oq_emit_find_weight(struct oq_emitter *emitter, uint32_t weight, uint32_t node);
+/* The copy that `node` reads for the plan's `weight`, or NULL. With `own`, one that no other node
+ * reads. */
+struct oq_emit_weight *oq_emit_find_weight(struct oq_emitter *emitter, uint32_t weight,
+                                           uint32_t node);
 struct oq_emit_weight *oq_emit_own_weight(struct oq_emitter *emitter, struct oq_emit_weight *shared,
                                           uint32_t node); /* NULL: out of memory */
 /* Codes, initializers, DequantizeLinear nodes; readers rewired. */
@@ -118,13 +121,15 @@ enum onnxptq_status oq_emit_pairs(struct oq_emitter *emitter, struct onnxptq_err
 
 /* Positions, readers and returns. */
 enum onnxptq_status oq_emit_place_init(struct oq_emitter *emitter, struct onnxptq_error *error);
-/* Makes an input read `name`. ONNXPTQ_ERROR_INTERNAL when it does not read `value` or is taken already. */
+/* Makes an input read `name`. ONNXPTQ_ERROR_INTERNAL when it does not read `value` or is taken
+ * already. */
 enum onnxptq_status oq_emit_rewire(struct oq_emitter *emitter, struct oq_use use, uint32_t value,
                                    const char *name, struct onnxptq_error *error);
 /* Position of the first of the nodes in `scope`, OQ_NONE when there is none in it. */
 uint32_t oq_emit_first_reader(const struct oq_emitter *emitter, const struct oq_use *uses, size_t n,
                               uint32_t scope);
-bool oq_emit_insert(struct oq_emitter *emitter, uint32_t scope, uint32_t slot, Onnx__NodeProto *node);
+bool oq_emit_insert(struct oq_emitter *emitter, uint32_t scope, uint32_t slot,
+                    Onnx__NodeProto *node);
 /* Removes the constant behind `value` as far as nobody reads it. */
 void oq_emit_drop_unread(struct oq_emitter *emitter, uint32_t value);
 /* Gives float tensors their new names at their producers and at the readers that keep them. */
@@ -138,8 +143,8 @@ const char *oq_emit_name(struct oq_emitter *emitter, const char *tensor, const c
 const char *oq_emit_initializer(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
                                 const char *suffix, int type, const int64_t *shape, size_t rank,
                                 const void *data, size_t size);
-/* A DequantizeLinear (zero_point NULL: without) of `quantized` into the tensor `output`; axis < 0: none. NULL: out of
- * memory. */
+/* A DequantizeLinear (zero_point NULL: without) of `quantized` into the tensor `output`; axis < 0:
+ * none. NULL: out of memory. */
 Onnx__NodeProto *oq_emit_dequantize(struct oq_emitter *emitter, const char *tensor,
                                     const char *quantized, const char *scale,
                                     const char *zero_point, int axis, const char *output);

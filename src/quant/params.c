@@ -27,7 +27,8 @@ void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t
     }
 }
 
-/* Extent / codes as a float that is normal and by which no code overflows; 0 when there is no such float. */
+/* Extent / codes as a float that is normal and by which no code overflows; 0 when there is no such
+ * float. */
 static float scale_of(double extent, double codes) {
     double exact = extent / codes;
     float scale = exact > (double)FLT_MAX ? FLT_MAX : (float)exact;
@@ -52,7 +53,8 @@ static void widen_range(double *min, double *max) {
     *max = fmin(fmax(*max, 0.0), (double)FLT_MAX);
 }
 
-/* Signed codes are symmetric around 0 from -high to high; unsigned ones span the whole type around the middle. */
+/* Signed codes are symmetric around 0 from -high to high; unsigned ones span the whole type around
+ * the middle. */
 static struct oq_quant_params symmetric_params(const struct oq_quant_spec *spec, double min,
                                                double max) {
     int32_t low, high;

@@ -24,9 +24,10 @@ bool oq_quant_spec_equal(const struct oq_quant_spec *a, const struct oq_quant_sp
 /* Codes of a spec. */
 void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t *high);
 
-/* Range [min, max] is widened to hold zero, infinities become the largest float, NaN or min > max is a range without
- * extent. A range without extent, or so small that its scale would not be a normal float, gives scale 1 and zero point
- * 0 (symmetric unsigned: the middle). symmetric: scale = max(|min|, |max|) / qmax; else (max - min) / (qmax - qmin). */
+/* Range [min, max] is widened to hold zero, infinities become the largest float, NaN or min > max
+ * is a range without extent. A range without extent, or so small that its scale would not be a
+ * normal float, gives scale 1 and zero point 0 (symmetric unsigned: the middle). symmetric: scale =
+ * max(|min|, |max|) / qmax; else (max - min) / (qmax - qmin). */
 struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *spec, double min,
                                                   double max);
 
@@ -34,28 +35,30 @@ struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *sp
 int32_t oq_quantize_value(const struct oq_quant_spec *spec, struct oq_quant_params params,
                           float value);
 
-/* Weights: int8, always symmetric, one scale per index along `axis` (negative: one in all), scale = amax / 127, codes
- * in [-127, 127]. A channel without extent, or so small that its scale would not be a normal float, gets the largest
- * scale of the others (1 when there is none), so that a bias on it keeps the step of its neighbours.
- * The view is read in blocks: never a float copy of the whole weight. */
+/* Weights: int8, always symmetric, one scale per index along `axis` (negative: one in all), scale =
+ * amax / 127, codes in [-127, 127]. A channel without extent, or so small that its scale would not
+ * be a normal float, gets the largest scale of the others (1 when there is none), so that a bias on
+ * it keeps the step of its neighbours. The view is read in blocks: never a float copy of the whole
+ * weight. */
 size_t oq_weight_n_scales(const struct oq_tensor_view *weight, int axis);
 
-/* `scales` holds oq_weight_n_scales() floats. Non-finite weights, or a view that is not of a float type:
- * ONNXPTQ_ERROR_UNSUPPORTED. */
+/* `scales` holds oq_weight_n_scales() floats. Non-finite weights, or a view that is not of a float
+ * type: ONNXPTQ_ERROR_UNSUPPORTED. */
 enum onnxptq_status oq_weight_scales(const struct oq_tensor_view *weight, int axis, float *scales,
                                      struct onnxptq_error *error) OQ_MUST_USE;
 
-/* Codes of the elements [first, first + n) with given scales, which may be larger than those of oq_weight_scales(). */
+/* Codes of the elements [first, first + n) with given scales, which may be larger than those of
+ * oq_weight_scales(). */
 void oq_weight_codes(const struct oq_tensor_view *weight, int axis, const float *scales,
                      size_t first, size_t n, int8_t *codes);
 
 /* Both for the whole weight; `codes` n_elements bytes, may be NULL. */
-enum onnxptq_status oq_weight_quantize(const struct oq_tensor_view *weight, int axis,
-                                       float *scales, int8_t *codes,
-                                       struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_weight_quantize(const struct oq_tensor_view *weight, int axis, float *scales,
+                                       int8_t *codes, struct onnxptq_error *error) OQ_MUST_USE;
 
-/* Biases: int32 code of value / (scale as double); false when it leaves [-2^30, 2^30], the half of int32 that is left
- * to biases so that the runtime's sum of products and bias stays inside int32. */
+/* Biases: int32 code of value / (scale as double); false when it leaves [-2^30, 2^30], the half of
+ * int32 that is left to biases so that the runtime's sum of products and bias stays inside int32.
+ */
 #define OQ_BIAS_CODE_MAX 1073741824
 bool oq_bias_quantize(double value, float scale, int32_t *code);
 

@@ -1,9 +1,10 @@
 /*
  * Weights: scales per output channel and int8 codes, block by block.
  *
- * A weight is read as outer x channels x inner. Inside a block, elements are taken in runs: along `inner` when it has an
- * extent (all of one channel), along the channels when it has none. Loops work on fixed bundles of LANES so that the
- * compiler makes vectors of them at any optimization level that vectorizes at all.
+ * A weight is read as outer x channels x inner. Inside a block, elements are taken in runs: along
+ * `inner` when it has an extent (all of one channel), along the channels when it has none. Loops
+ * work on fixed bundles of LANES so that the compiler makes vectors of them at any optimization
+ * level that vectorizes at all.
  */
 #include "base/number.h"
 #include "quant/params.h"
@@ -15,8 +16,8 @@
 #define LANES 16
 #define ABS_MASK 0x7fffffff
 
-/* Adding and subtracting 1.5 * 2^23 rounds a float below 2^22 to an integer, half to even, and leaves that integer in
- * the low bits of the sum: lrintf() without a call, so it vectorizes. */
+/* Adding and subtracting 1.5 * 2^23 rounds a float below 2^22 to an integer, half to even, and
+ * leaves that integer in the low bits of the sum: lrintf() without a call, so it vectorizes. */
 #define ROUND_MAGIC 12582912.0F
 #define ROUND_MAGIC_BITS 0x4b400000
 
@@ -65,7 +66,8 @@ static int32_t absolute_bits(float value) {
     return (int32_t)(bits & ABS_MASK);
 }
 
-/* The larger of |a| and |b|. Absolute floats compare like their bits, and NaN and infinity come out on top. */
+/* The larger of |a| and |b|. Absolute floats compare like their bits, and NaN and infinity come out
+ * on top. */
 static float larger_of(float a, float b) {
     int32_t a_bits = absolute_bits(a);
     int32_t b_bits = absolute_bits(b);
@@ -157,7 +159,8 @@ static void find_maxima(const struct oq_tensor_view *weight, struct layout layou
     }
 }
 
-/* Turns maxima into scales in place; 0 stands for a channel without one. False when a maximum is not finite. */
+/* Turns maxima into scales in place; 0 stands for a channel without one. False when a maximum is
+ * not finite. */
 static bool scale_channels(float *scales, size_t n, float *largest) {
     *largest = 0.0F;
     for (size_t c = 0; c < n; c++) {
@@ -214,8 +217,8 @@ void oq_weight_codes(const struct oq_tensor_view *weight, int axis, const float 
     }
 }
 
-enum onnxptq_status oq_weight_quantize(const struct oq_tensor_view *weight, int axis,
-                                       float *scales, int8_t *codes, struct onnxptq_error *error) {
+enum onnxptq_status oq_weight_quantize(const struct oq_tensor_view *weight, int axis, float *scales,
+                                       int8_t *codes, struct onnxptq_error *error) {
     OQ_TRY(oq_weight_scales(weight, axis, scales, error));
     if (codes) {
         oq_weight_codes(weight, axis, scales, 0, weight->n_elements, codes);

@@ -18,8 +18,10 @@ static bool allocate_tables(struct oq_plan *plan, const struct oq_graph *graph) 
     plan->n_values = oq_graph_n_values(graph);
     struct oq_arena *arena = plan->arena;
     plan->nodes = oq_arena_array(arena, plan->n_nodes, sizeof *plan->nodes);
-    plan->first_pair = fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
-    plan->first_weight = fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
+    plan->first_pair =
+        fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
+    plan->first_weight =
+        fill_none(oq_arena_array(arena, plan->n_values, sizeof(uint32_t)), plan->n_values);
     plan->is_constant = oq_arena_array(arena, plan->n_values, sizeof(bool));
     plan->is_foreign_result = oq_arena_array(arena, plan->n_values, sizeof(bool));
     return plan->nodes && plan->first_pair && plan->first_weight && plan->is_constant &&
@@ -152,8 +154,8 @@ void oq_plan_join_groups(struct oq_plan *plan, uint32_t pair_a, uint32_t pair_b)
     }
 }
 
-static uint32_t new_weight(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec, int axis,
-                           const char *rule, const char *reason) {
+static uint32_t new_weight(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec,
+                           int axis, const char *rule, const char *reason) {
     void *weights = plan->weights;
     if (!oq_grow(&weights, &plan->capacity_weights, plan->n_weights + 1, sizeof *plan->weights)) {
         return OQ_NONE;

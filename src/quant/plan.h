@@ -1,6 +1,6 @@
 /*
- * The plan: what happens to every node, tensor and weight, and why. Made by a target (quant/target.h),
- * applied by the emitter (quant/emit.h), which decides nothing.
+ * The plan: what happens to every node, tensor and weight, and why. Made by a target
+ * (quant/target.h), applied by the emitter (quant/emit.h), which decides nothing.
  */
 #ifndef OQ_QUANT_PLAN_H
 #define OQ_QUANT_PLAN_H
@@ -9,33 +9,33 @@
 #include "model/graph.h"
 #include "quant/params.h"
 
-/* One Q/DQ pair on an activation: `value` is quantized once, and the listed uses read the result. All other
- * readers keep the float tensor. */
+/* One Q/DQ pair on an activation: `value` is quantized once, and the listed uses read the result.
+ * All other readers keep the float tensor. */
 struct oq_plan_pair {
     uint32_t value;
     struct oq_quant_spec spec;
-    uint32_t group;        /* pairs of one group share the union of their ranges, hence one scale */
-    bool has_fixed_range;  /* known without data, e.g. Softmax: [0, 1] */
+    uint32_t group;       /* pairs of one group share the union of their ranges, hence one scale */
+    bool has_fixed_range; /* known without data, e.g. Softmax: [0, 1] */
     double fixed_min, fixed_max;
-    bool takes_name;       /* the value is a graph output: DQ produces the public name, and
-                              the float tensor is renamed at its producer. Never for a captured value,
-                              a graph input or an initializer */
-    struct oq_use *uses;   /* distinct; in the plan's arena */
+    bool takes_name;     /* the value is a graph output: DQ produces the public name, and
+                            the float tensor is renamed at its producer. Never for a captured value,
+                            a graph input or an initializer */
+    struct oq_use *uses; /* distinct; in the plan's arena */
     size_t n_uses;
-    const char *rule;      /* stable id */
-    const char *reason;    /* one sentence */
-    uint32_t next;         /* further pair of the same value (another spec), or OQ_NONE */
+    const char *rule;   /* stable id */
+    const char *reason; /* one sentence */
+    uint32_t next;      /* further pair of the same value (another spec), or OQ_NONE */
 };
 
 /* One quantized weight: int8 initializer + DequantizeLinear, read by the listed uses. */
 struct oq_plan_weight {
-    uint32_t value;        /* whose oq_graph_constant() is the float weight */
+    uint32_t value; /* whose oq_graph_constant() is the float weight */
     struct oq_quant_spec spec;
-    int axis;              /* output channels; -1: one scale */
-    struct oq_use *uses;   /* distinct; in the plan's arena */
+    int axis;            /* output channels; -1: one scale */
+    struct oq_use *uses; /* distinct; in the plan's arena */
     size_t n_uses;
     const char *rule, *reason;
-    uint32_t next;         /* further weight of the same value (another axis or spec), or OQ_NONE */
+    uint32_t next; /* further weight of the same value (another axis or spec), or OQ_NONE */
 };
 
 /* One int32 bias: scale = scale of pair x scale of weight, per channel. */
@@ -43,8 +43,8 @@ struct oq_plan_bias {
     uint32_t value;
     uint32_t pair, weight; /* indices into the plan */
     struct oq_use use;
-    double factor;         /* multiplies the float bias first: Gemm's beta, which becomes 1 */
-    size_t channels;       /* the bias is broadcast to this length */
+    double factor;   /* multiplies the float bias first: Gemm's beta, which becomes 1 */
+    size_t channels; /* the bias is broadcast to this length */
 };
 
 struct oq_plan_node {
@@ -55,7 +55,8 @@ struct oq_plan_node {
 /* Strings are copied into the arena. Arrays are owned by the plan. */
 struct oq_plan {
     struct oq_arena *arena;
-    struct oq_plan_node *nodes; /* one per node of the graph; at first float by the rule "no-rule" */
+    struct oq_plan_node
+        *nodes; /* one per node of the graph; at first float by the rule "no-rule" */
     size_t n_nodes;
     struct oq_plan_pair *pairs;
     size_t n_pairs, capacity_pairs;
@@ -67,8 +68,8 @@ struct oq_plan {
 
     size_t n_values;
     uint32_t *first_pair, *first_weight; /* per value of the graph, or OQ_NONE */
-    bool *is_constant;                   /* per value: its range is read from the model, not watched */
-    bool *is_foreign_result;             /* per value, outputs of graphs aside */
+    bool *is_constant;       /* per value: its range is read from the model, not watched */
+    bool *is_foreign_result; /* per value, outputs of graphs aside */
 };
 
 enum onnxptq_status oq_plan_create(const struct oq_graph *graph, struct oq_plan **out,
@@ -83,7 +84,8 @@ uint32_t oq_plan_add_pair(struct oq_plan *plan, uint32_t value, struct oq_quant_
 uint32_t oq_plan_find_pair(const struct oq_plan *plan, uint32_t value);
 /* Joins the groups of two pairs. */
 void oq_plan_join_groups(struct oq_plan *plan, uint32_t pair_a, uint32_t pair_b);
-/* Adds `use` to the weight of (value, axis, spec), which is made when there is none. Returns as add_pair. */
+/* Adds `use` to the weight of (value, axis, spec), which is made when there is none. Returns as
+ * add_pair. */
 uint32_t oq_plan_add_weight(struct oq_plan *plan, uint32_t value, struct oq_quant_spec spec,
                             int axis, struct oq_use use, const char *rule, const char *reason);
 /* The bias's index, or OQ_NONE when out of memory. */
@@ -92,8 +94,9 @@ uint32_t oq_plan_add_bias(struct oq_plan *plan, struct oq_plan_bias bias);
 void oq_plan_set_node(struct oq_plan *plan, uint32_t node, enum onnxptq_decision decision,
                       const char *rule, const char *reason);
 
-/* Distinct values that calibration must watch, ascending: those of pairs without a fixed range, unless constants of the
- * model, and the results of foreign operators, whose shapes the emitter records where all samples agree. malloc'ed. */
+/* Distinct values that calibration must watch, ascending: those of pairs without a fixed range,
+ * unless constants of the model, and the results of foreign operators, whose shapes the emitter
+ * records where all samples agree. malloc'ed. */
 enum onnxptq_status oq_plan_watched(const struct oq_plan *plan, uint32_t **values, size_t *n,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 

@@ -75,7 +75,8 @@ uint32_t scene_weight(struct scene *scene, int axis, const char *node, uint32_t 
 
 uint32_t scene_bias(struct scene *scene, uint32_t pair, uint32_t weight, const char *node,
                     size_t channels) {
-    struct oq_plan_bias bias = {.pair = pair, .weight = weight, .factor = 1.0, .channels = channels};
+    struct oq_plan_bias bias = {
+        .pair = pair, .weight = weight, .factor = 1.0, .channels = channels};
     bias.use = (struct oq_use){oq_test_node(scene->graph, node), 2};
     bias.value = oq_graph_node(scene->graph, bias.use.node)->inputs[2];
     uint32_t id = oq_plan_add_bias(scene->plan, bias);

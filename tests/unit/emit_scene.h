@@ -1,5 +1,6 @@
 /*
- * A model, a plan made by hand and the statistics of its tensors: what the emitter's tests start from.
+ * A model, a plan made by hand and the statistics of its tensors: what the emitter's tests start
+ * from.
  */
 #ifndef OQ_TEST_EMIT_SCENE_H
 #define OQ_TEST_EMIT_SCENE_H
@@ -36,7 +37,8 @@ uint32_t scene_bias(struct scene *scene, uint32_t pair, uint32_t weight, const c
 void scene_emit(struct scene *scene); /* fails the test when it fails */
 enum onnxptq_status scene_try_emit(struct scene *scene, struct onnxptq_error *error);
 
-/* The result's nodes, one a line: "Conv x,w -> y", attributes axis and beta in braces, bodies indented. */
+/* The result's nodes, one a line: "Conv x,w -> y", attributes axis and beta in braces, bodies
+ * indented. */
 void assert_nodes(struct scene *scene, const char *expected);
 /* The result's initializers of the main graph by name, "a b c", in order. */
 void assert_initializers(struct scene *scene, const char *expected);

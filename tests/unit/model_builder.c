@@ -173,7 +173,8 @@ Onnx__NodeProto *oq_test_add_node(struct oq_model *model, Onnx__GraphProto *grap
 }
 
 static Onnx__AttributeProto *add_attribute(struct oq_model *model, Onnx__NodeProto *node,
-                                           const char *name, Onnx__AttributeProto__AttributeType type) {
+                                           const char *name,
+                                           Onnx__AttributeProto__AttributeType type) {
     Onnx__AttributeProto *attribute = make(model, sizeof *attribute);
     onnx__attribute_proto__init(attribute);
     attribute->name = oq_arena_strdup(oq_model_arena(model), name);
@@ -198,7 +199,8 @@ Onnx__GraphProto *oq_test_add_body(struct oq_model *model, Onnx__NodeProto *node
     return made->g;
 }
 
-void oq_test_set_float(struct oq_model *model, Onnx__NodeProto *node, const char *name, float value) {
+void oq_test_set_float(struct oq_model *model, Onnx__NodeProto *node, const char *name,
+                       float value) {
     Onnx__AttributeProto *made =
         add_attribute(model, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
     made->has_f = 1;
@@ -215,8 +217,8 @@ static Onnx__TensorProto *make_floats(struct oq_model *model, const char *name, 
     for (size_t i = 0; i < rank; i++) {
         n *= (size_t)shape[i];
     }
-    Onnx__TensorProto *tensor = oq_tensor_create(model, name, ONNXPTQ_TYPE_FLOAT, shape, rank, data,
-                                                 n * sizeof(float));
+    Onnx__TensorProto *tensor =
+        oq_tensor_create(model, name, ONNXPTQ_TYPE_FLOAT, shape, rank, data, n * sizeof(float));
     assert_non_null(tensor);
     return tensor;
 }

@@ -1,5 +1,6 @@
 /*
- * The emitter: Q/DQ pairs, weights, what they are called, where they stand, and what stays as it was.
+ * The emitter: Q/DQ pairs, weights, what they are called, where they stand, and what stays as it
+ * was.
  */
 #include "emit_scene.h"
 
@@ -91,7 +92,8 @@ static void test_one_scale_for_the_whole_weight(void **state) {
     scene_destroy(s);
 }
 
-/* Only the listed inputs read the pair: another reader, a foreign one, and the other input of the same node do not. */
+/* Only the listed inputs read the pair: another reader, a foreign one, and the other input of the
+ * same node do not. */
 static void test_only_listed_uses_are_rewired(void **state) {
     (void)state;
     struct oq_model *model = oq_test_model_create(17);
@@ -126,7 +128,8 @@ static void test_only_listed_uses_are_rewired(void **state) {
                     "Mul a,a_dequantized -> Y\n"
                     "MatMul c_dequantized,w_dequantized -> d\n"
                     "Add b,d -> Z\n");
-    assert_memory_equal(scene_tensor(s, "w").data, EIGHT, 4 * sizeof(float)); /* for the foreign operator */
+    assert_memory_equal(scene_tensor(s, "w").data, EIGHT,
+                        4 * sizeof(float)); /* for the foreign operator */
     scene_destroy(s);
 }
 
@@ -194,7 +197,8 @@ static void test_a_pair_takes_the_name(void **state) {
     oq_test_add_input(model, g, "X", ONNXPTQ_TYPE_FLOAT, "2");
     oq_test_add_output(model, g, "a", ONNXPTQ_TYPE_FLOAT, "2");
     oq_test_add_output(model, g, "Y", ONNXPTQ_TYPE_FLOAT, "2");
-    assert_true(oq_graph_add_value_info(model, g, "a", ONNXPTQ_TYPE_FLOAT, (const int64_t[]){2}, 1));
+    assert_true(
+        oq_graph_add_value_info(model, g, "a", ONNXPTQ_TYPE_FLOAT, (const int64_t[]){2}, 1));
     oq_test_add_node(model, g, "Neg", "n", "X", "a");
     oq_test_add_node(model, g, "Mul", "mul", "a,a", "b");
     oq_test_add_node(model, g, "my::Op", "f", "b,a", "Y");
@@ -257,7 +261,8 @@ static void test_bodies_get_a_dequantize_of_their_own(void **state) {
                  "  QuantizeLinear p,p_scale,p_zero_point -> p_quantized\n"
                  "  DequantizeLinear p_quantized,p_scale,p_zero_point -> p_dequantized\n"
                  "  Abs p_dequantized -> e\n");
-    assert_initializers(s, "a_scale a_zero_point p_scale p_zero_point w_quantized w_scale w_zero_point");
+    assert_initializers(
+        s, "a_scale a_zero_point p_scale p_zero_point w_quantized w_scale w_zero_point");
     scene_destroy(s);
 }
 
@@ -282,7 +287,8 @@ static void test_a_captured_value_is_never_renamed(void **state) {
     scene_destroy(s);
 }
 
-/* Constant and Identity nodes in front of a weight go with it, and so do their names in value_info. */
+/* Constant and Identity nodes in front of a weight go with it, and so do their names in value_info.
+ */
 static void test_constants_behind_identities_are_removed(void **state) {
     (void)state;
     struct oq_model *model = oq_test_model_create(17);
@@ -297,18 +303,21 @@ static void test_constants_behind_identities_are_removed(void **state) {
     oq_test_add_node(model, g, "MatMul", "m1", "X,k2", "a");
     oq_test_add_node(model, g, "MatMul", "m2", "a,w1", "b");
     oq_test_add_node(model, g, "MatMul", "m3", "b,w1", "Y");
-    assert_true(oq_graph_add_value_info(model, g, "k1", ONNXPTQ_TYPE_FLOAT, (const int64_t[]){2, 2}, 2));
-    assert_true(oq_graph_add_value_info(model, g, "a", ONNXPTQ_TYPE_FLOAT, (const int64_t[]){2, 2}, 2));
+    assert_true(
+        oq_graph_add_value_info(model, g, "k1", ONNXPTQ_TYPE_FLOAT, (const int64_t[]){2, 2}, 2));
+    assert_true(
+        oq_graph_add_value_info(model, g, "a", ONNXPTQ_TYPE_FLOAT, (const int64_t[]){2, 2}, 2));
     struct scene *s = scene_create(model);
     scene_weight(s, 1, "m1", 1);
     scene_weight(s, 1, "m2", 1);
     scene_emit(s);
-    assert_nodes(s, "Identity w -> w1\n"
-                    "DequantizeLinear k2_quantized,k2_scale,k2_zero_point -> k2_dequantized {axis 1}\n"
-                    "MatMul X,k2_dequantized -> a\n"
-                    "DequantizeLinear w1_quantized,w1_scale,w1_zero_point -> w1_dequantized {axis 1}\n"
-                    "MatMul a,w1_dequantized -> b\n"
-                    "MatMul b,w1 -> Y\n");
+    assert_nodes(s,
+                 "Identity w -> w1\n"
+                 "DequantizeLinear k2_quantized,k2_scale,k2_zero_point -> k2_dequantized {axis 1}\n"
+                 "MatMul X,k2_dequantized -> a\n"
+                 "DequantizeLinear w1_quantized,w1_scale,w1_zero_point -> w1_dequantized {axis 1}\n"
+                 "MatMul a,w1_dequantized -> b\n"
+                 "MatMul b,w1 -> Y\n");
     assert_int_equal(scene_graph(s)->n_value_info, 1);
     assert_non_null(oq_test_initializer(scene_graph(s), "w"));
     scene_destroy(s);
@@ -325,7 +334,8 @@ static void test_a_weight_that_is_an_output_stays(void **state) {
     scene_destroy(s);
 }
 
-/* One weight read along two axes is two int8 weights; two names of one constant read alike are one. */
+/* One weight read along two axes is two int8 weights; two names of one constant read alike are one.
+ */
 static void test_weights_are_stored_once_per_kind_of_use(void **state) {
     (void)state;
     struct oq_model *model = oq_test_model_create(17);
@@ -342,11 +352,12 @@ static void test_weights_are_stored_once_per_kind_of_use(void **state) {
     scene_weight(s, 0, "m2", 1);
     scene_weight(s, 1, "m3", 1);
     scene_emit(s);
-    assert_nodes(s, "DequantizeLinear w_quantized,w_scale,w_zero_point -> w_dequantized {axis 1}\n"
-                    "MatMul X,w_dequantized -> a\n"
-                    "DequantizeLinear w_quantized_1,w_scale_1,w_zero_point_1 -> w_dequantized_1 {axis 0}\n"
-                    "Gemm a,w_dequantized_1 -> b\n"
-                    "MatMul b,w_dequantized -> Y\n");
+    assert_nodes(
+        s, "DequantizeLinear w_quantized,w_scale,w_zero_point -> w_dequantized {axis 1}\n"
+           "MatMul X,w_dequantized -> a\n"
+           "DequantizeLinear w_quantized_1,w_scale_1,w_zero_point_1 -> w_dequantized_1 {axis 0}\n"
+           "Gemm a,w_dequantized_1 -> b\n"
+           "MatMul b,w_dequantized -> Y\n");
     assert_int_equal(s->result.weight_channels[2], 2);
     scene_destroy(s);
 }

@@ -34,7 +34,8 @@ static void quantize(struct scene *s, int axis, size_t channels) {
     scene_bias(s, pair, scene_weight(s, axis, "c1", 1), "c1", channels);
 }
 
-/* bias scale = scale of input x scale of weight, as float32, and codes that are the nearest integers. */
+/* bias scale = scale of input x scale of weight, as float32, and codes that are the nearest
+ * integers. */
 static void check_bias(struct scene *s, const float *b, size_t n_bias, double factor,
                        size_t channels) {
     struct oq_tensor_view codes = scene_tensor(s, "b_quantized");
@@ -61,7 +62,8 @@ static void test_conv_per_channel(void **state) {
                     "DequantizeLinear w_quantized,w_scale,w_zero_point -> w_dequantized {axis 0}\n"
                     "DequantizeLinear b_quantized,b_scale -> b_dequantized {axis 0}\n"
                     "Conv X_dequantized,w_dequantized,b_dequantized -> Y\n");
-    assert_initializers(s, "X_scale X_zero_point w_quantized w_scale w_zero_point b_quantized b_scale");
+    assert_initializers(
+        s, "X_scale X_zero_point w_quantized w_scale w_zero_point b_quantized b_scale");
     check_bias(s, b, 3, 1.0, 3);
     assert_true(s->result.biases[0]);
     scene_destroy(s);
@@ -115,11 +117,13 @@ static void test_beta_is_folded(void **state) {
     check_bias(s, b, 3, 0.5, 3);
     const Onnx__NodeProto *gemm = scene_graph(s)->node[4];
     assert_true(gemm->attribute[0]->f == 1.0F);
-    assert_true(oq_test_main_graph(s->model)->node[0]->attribute[0]->f == 0.5F); /* the original stays */
+    assert_true(oq_test_main_graph(s->model)->node[0]->attribute[0]->f ==
+                0.5F); /* the original stays */
     scene_destroy(s);
 }
 
-/* ConvTranspose with groups: w is [in, out / group, ...], and each group's channels repeat the scales. */
+/* ConvTranspose with groups: w is [in, out / group, ...], and each group's channels repeat the
+ * scales. */
 static void test_grouped_transposed_convolution(void **state) {
     (void)state;
     const float b[] = {0.5F, -0.25F, 3.0F, 1.0F, 2.0F, -4.0F};
@@ -151,7 +155,8 @@ static void test_a_shared_bias(void **state) {
     scene_bias(s, scene_pair(s, "a", SCENE_UINT8, "c2", 0), scene_weight(s, 0, "c2", 1), "c2", 2);
     scene_emit(s);
     check_bias(s, b, 2, 1.0, 2);
-    assert_true(scene_float(s, "b_scale_1", 0) == scene_float(s, "a_scale", 0) * scene_float(s, "w_scale", 0));
+    assert_true(scene_float(s, "b_scale_1", 0) ==
+                scene_float(s, "a_scale", 0) * scene_float(s, "w_scale", 0));
     assert_null(oq_test_initializer(scene_graph(s), "b"));
     assert_null(oq_test_initializer(scene_graph(s), "w_quantized_1")); /* the weight stays one */
     scene_destroy(s);

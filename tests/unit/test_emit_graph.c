@@ -15,7 +15,8 @@
 
 static const float EIGHT[] = {1.27F, -0.5F, 0.0F, 0.25F, -2.54F, 2.0F, 0.02F, -1.0F};
 
-/* Before IR 4 initializers are inputs too. The new ones are not, so the version rises, and what was constant stays so. */
+/* Before IR 4 initializers are inputs too. The new ones are not, so the version rises, and what was
+ * constant stays so. */
 static void test_ir_3(void **state) {
     (void)state;
     for (int64_t ir = 3; ir <= 8; ir += 5) {
@@ -75,8 +76,8 @@ static struct scene *foreign(const char *input_shape) {
     return s;
 }
 
-static void assert_recorded(struct scene *s, size_t index, const char *name, int type, int64_t first,
-                            int64_t second) {
+static void assert_recorded(struct scene *s, size_t index, const char *name, int type,
+                            int64_t first, int64_t second) {
     const Onnx__ValueInfoProto *info = scene_graph(s)->value_info[index];
     const Onnx__TypeProto__Tensor *tensor = info->type->tensor_type;
     const int64_t expected[] = {first, second};

@@ -39,8 +39,8 @@ static void test_ranges(void **state) {
     assert_params(&INT16, -1.0, 0.0, 1.0F / 32767.0F, 0);
     assert_params(&UINT8, -1.0, 3.0, 4.0F / 255.0F, 64); /* 63.75 */
     assert_params(&UINT8, 0.0, 6.0, 6.0F / 255.0F, 0);
-    assert_params(&UINT8, 2.0, 6.0, 6.0F / 255.0F, 0);      /* widened to zero */
-    assert_params(&UINT8, -6.0, -2.0, 6.0F / 255.0F, 255);  /* widened to zero */
+    assert_params(&UINT8, 2.0, 6.0, 6.0F / 255.0F, 0);     /* widened to zero */
+    assert_params(&UINT8, -6.0, -2.0, 6.0F / 255.0F, 255); /* widened to zero */
     assert_params(&UINT8_SYMMETRIC, -1.0, 3.0, 6.0F / 255.0F, 128);
     assert_params(&UINT16, 0.0, 1.0, 1.0F / 65535.0F, 0);
     assert_params(&INT8_ASYMMETRIC, 0.0, 2.55, (float)(2.55 / 255.0), -128);
@@ -59,13 +59,14 @@ static void test_ranges_without_extent(void **state) {
     assert_params(&UINT8, -1e-310, 1e-310, 1.0F, 0);
 }
 
-/* Whatever the range: a normal scale, zero exact, and no code that dequantizes to infinity inside the range. */
+/* Whatever the range: a normal scale, zero exact, and no code that dequantizes to infinity inside
+ * the range. */
 static void test_any_range_gives_usable_parameters(void **state) {
     (void)state;
-    const double ends[] = {0.0,  5e-324, 1e-45, 1e-40, 1.4e-36, 1e-30,           1e-6,
-                           0.37, 1.0,    3.0,   1e6,   1e30,    (double)FLT_MAX, 1e300, INFINITY};
-    const struct oq_quant_spec *specs[] = {&INT8,   &INT8_WEIGHT,     &INT8_ASYMMETRIC,
-                                           &UINT8,  &UINT8_SYMMETRIC, &INT16, &UINT16};
+    const double ends[] = {0.0, 5e-324, 1e-45, 1e-40, 1.4e-36,         1e-30, 1e-6,    0.37,
+                           1.0, 3.0,    1e6,   1e30,  (double)FLT_MAX, 1e300, INFINITY};
+    const struct oq_quant_spec *specs[] = {
+        &INT8, &INT8_WEIGHT, &INT8_ASYMMETRIC, &UINT8, &UINT8_SYMMETRIC, &INT16, &UINT16};
     for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) {
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
             for (size_t j = 0; j < sizeof ends / sizeof *ends; j++) {
@@ -94,7 +95,8 @@ static void test_rounding_is_half_to_even_and_saturates(void **state) {
     assert_int_equal(oq_quantize_value(&INT8_WEIGHT, p, -1000.0F), -127);
     assert_int_equal(oq_quantize_value(&INT8, p, NAN), 0);
     p = (struct oq_quant_params){1.0F, 3};
-    assert_int_equal(oq_quantize_value(&UINT8, p, 0.5F), 3); /* rounded before the zero point is added */
+    assert_int_equal(oq_quantize_value(&UINT8, p, 0.5F),
+                     3); /* rounded before the zero point is added */
     assert_int_equal(oq_quantize_value(&UINT8, p, -4.0F), 0);
     assert_int_equal(oq_quantize_value(&UINT8, p, 300.0F), 255);
 }
@@ -106,7 +108,8 @@ static void test_a_constant_is_reproduced(void **state) {
         struct oq_quant_params p = oq_quant_params_from_range(specs[k], 3.0, 3.0);
         int32_t code = oq_quantize_value(specs[k], p, 3.0F);
         float back = (float)(code - p.zero_point) * p.scale;
-        assert_true(fabsf(back - 3.0F) < (specs[k] == &UINT8_SYMMETRIC ? 0.5F * p.scale + 1e-6F : 1e-6F));
+        assert_true(fabsf(back - 3.0F) <
+                    (specs[k] == &UINT8_SYMMETRIC ? 0.5F * p.scale + 1e-6F : 1e-6F));
     }
 }
 
@@ -195,7 +198,7 @@ static void check_weight(struct weight *w, int axis) {
     }
     assert_int_equal(codes[w->view.n_elements], 99);
     /* in pieces that fall inside runs */
-    int8_t *piece = malloc(w->view.n_elements);
+    int8_t *piece = malloc(w->view.n_elements + 1);
     assert_non_null(piece);
     for (size_t first = 0; first < w->view.n_elements; first += 1001) {
         size_t n = w->view.n_elements - first < 1001 ? w->view.n_elements - first : 1001;
@@ -210,8 +213,8 @@ static void check_weight(struct weight *w, int axis) {
 
 static void test_weights_along_every_axis(void **state) {
     (void)state;
-    const int64_t shapes[][4] = {
-        {5, 3, 7, 2}, {64, 32, 3, 3}, {1, 9000, 1, 3}, {33, 1, 1, 40}, {2, 2, 2, 4099}, {3, 1, 1, 1}};
+    const int64_t shapes[][4] = {{5, 3, 7, 2},   {64, 32, 3, 3},  {1, 9000, 1, 3},
+                                 {33, 1, 1, 40}, {2, 2, 2, 4099}, {3, 1, 1, 1}};
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
         struct weight w = make_weight(shapes[k], 4);
         for (int axis = -1; axis < 4; axis++) {

@@ -70,7 +70,8 @@ static void test_uses_gather_on_one_pair(void **state) {
     uint32_t first = oq_plan_add_pair(s->plan, a, INT8, NO_USE, rule, "because");
     rule[0] = '?'; /* strings are copied */
     for (uint32_t i = 0; i < 9; i++) {
-        assert_int_equal(oq_plan_add_pair(s->plan, a, INT8, (struct oq_use){i % 5, 0}, "x", "y"), first);
+        assert_int_equal(oq_plan_add_pair(s->plan, a, INT8, (struct oq_use){i % 5, 0}, "x", "y"),
+                         first);
     }
     const struct oq_plan_pair *pair = &s->plan->pairs[first];
     assert_int_equal(s->plan->n_pairs, 1);
@@ -99,7 +100,8 @@ static void test_groups_join_transitively(void **state) {
     uint32_t pairs[5];
     const char *names[] = {"X", "a", "d", "Y", "Z"};
     for (size_t i = 0; i < 5; i++) {
-        pairs[i] = oq_plan_add_pair(s->plan, oq_test_value(s->graph, names[i]), INT8, NO_USE, "r", "");
+        pairs[i] =
+            oq_plan_add_pair(s->plan, oq_test_value(s->graph, names[i]), INT8, NO_USE, "r", "");
     }
     oq_plan_join_groups(s->plan, pairs[0], pairs[1]);
     oq_plan_join_groups(s->plan, pairs[3], pairs[2]);
@@ -142,7 +144,8 @@ static void test_decisions_are_kept(void **state) {
     assert_string_equal(s->plan->nodes[m1].reason, "int8 inputs");
 }
 
-/* What has a fixed range or is a constant is not watched; what a foreign operator makes always is. */
+/* What has a fixed range or is a constant is not watched; what a foreign operator makes always is.
+ */
 static void test_watched_values(void **state) {
     struct scene *s = *state;
     uint32_t x = oq_test_value(s->graph, "X");
