@@ -30,14 +30,14 @@ static size_t find_array(const struct oq_archive *archive, const char *name) {
     return i;
 }
 
+#define MAX_LISTED 8
+
 static const char *list_arrays(char text[OQ_DESCRIPTION_SIZE], const struct oq_archive *archive) {
-    struct onnxptq_tensor names[8];
-    size_t n = oq_archive_n_arrays(archive);
+    struct onnxptq_tensor names[MAX_LISTED] = {{0}};
+    size_t n = oq_archive_n_arrays(archive), listed = n < MAX_LISTED ? n : MAX_LISTED;
     if (n == 0) return "no array";
-    for (size_t i = 0; i < n && i < 8; i++) names[i].name = oq_archive_array(archive, i)->name;
-    oq_describe_inputs(text, names, n < 8 ? n : 8);
-    if (n > 8 && strlen(text) + 6 < OQ_DESCRIPTION_SIZE) strcat(text, ", ...");
-    return text;
+    for (size_t i = 0; i < listed; i++) names[i].name = oq_archive_array(archive, i)->name;
+    return oq_describe_inputs(text, names, listed);
 }
 
 static enum onnxptq_status fail_missing(const struct fit *fit, size_t input) {
@@ -49,7 +49,8 @@ static enum onnxptq_status fail_missing(const struct fit *fit, size_t input) {
         "array under its input's name",
         oq_archive_path(fit->archive), t->name,
         oq_describe_tensor(expected, (int)t->type, t->shape, t->rank),
-        list_arrays(found, fit->archive));
+        list_arrays(found, fit->archive),
+        oq_archive_n_arrays(fit->archive) > MAX_LISTED ? " and more" : "");
 }
 
 static enum onnxptq_status check_no_extra(const struct fit *fit) {

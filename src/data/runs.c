@@ -33,6 +33,7 @@ static size_t list_samples(const struct oq_data_source *source, enum oq_data_par
  * better than measuring nothing. Else what does not fill a fixed batch is skipped. */
 static void fit_fixed_batch(size_t batch, size_t *samples, size_t listed,
                             struct oq_data_runs *runs) {
+    if (listed == 0) return;
     if (listed < batch) {
         for (size_t i = listed; i < batch; i++) samples[i] = samples[i - listed];
         runs->n_runs = 1;

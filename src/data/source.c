@@ -62,17 +62,20 @@ static enum onnxptq_status check_options(const struct onnxptq_quantize_options *
     return ONNXPTQ_OK;
 }
 
+typedef enum onnxptq_status open_function(const struct oq_data_spec *spec, struct oq_reader **out,
+                                          struct onnxptq_error *error);
+
+static open_function *choose_reader(const struct onnxptq_quantize_options *options) {
+    if (options->data != NULL) return oq_reader_open_callback;
+    if (options->data_path == NULL) return oq_reader_open_random;
+    return oq_path_is_folder(options->data_path) ? oq_reader_open_folder : oq_reader_open_file;
+}
+
 static enum onnxptq_status open_reader(struct oq_data_source *source, struct onnxptq_error *error) {
-    const struct onnxptq_quantize_options *options = source->spec.options;
-    if (options->data != NULL)
-        return oq_reader_open_callback(&source->spec, &source->reader, error);
-    if (options->data_path == NULL) {
-        return oq_reader_open_random(&source->spec, &source->reader, error);
-    }
-    if (oq_path_is_folder(options->data_path)) {
-        return oq_reader_open_folder(&source->spec, &source->reader, error);
-    }
-    return oq_reader_open_file(&source->spec, &source->reader, error);
+    struct oq_reader *reader = NULL;
+    OQ_TRY(choose_reader(source->spec.options)(&source->spec, &reader, error));
+    source->reader = reader;
+    return ONNXPTQ_OK;
 }
 
 static enum onnxptq_status limit_samples(struct oq_data_source *source,

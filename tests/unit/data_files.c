@@ -12,11 +12,17 @@
 
 #include <cmocka.h>
 
+/* The static analyzer does not know that a failed assertion does not return. */
+static void *must(void *pointer) {
+    assert_non_null(pointer);
+    if (pointer == NULL) abort();
+    return pointer;
+}
+
 struct file_bytes make_npy_text(int version, const char *header, const void *data, size_t size) {
     size_t prefix = version == 1 ? 10 : 12, length = strlen(header);
     struct file_bytes bytes = {NULL, prefix + length + size};
-    bytes.data = calloc(1, bytes.size + 1);
-    assert_non_null(bytes.data);
+    bytes.data = must(calloc(1, bytes.size + 1));
     memcpy(bytes.data, "\x93NUMPY", 6);
     bytes.data[6] = (uint8_t)version;
     for (size_t i = 8; i < prefix; i++) bytes.data[i] = (uint8_t)(length >> 8 * (i - 8));
@@ -34,8 +40,7 @@ struct file_bytes make_npy(const char *descr, bool fortran, const char *shape, c
 }
 
 struct file_bytes make_float_npy(const char *shape, size_t n, float first) {
-    float *values = malloc((n + 1) * sizeof *values);
-    assert_non_null(values);
+    float *values = must(malloc((n + 1) * sizeof *values));
     for (size_t i = 0; i < n; i++) values[i] = first + (float)i;
     struct file_bytes bytes = make_npy("<f4", false, shape, values, n * sizeof *values);
     free(values);
@@ -43,8 +48,7 @@ struct file_bytes make_float_npy(const char *shape, size_t n, float first) {
 }
 
 struct file_bytes make_int64_npy(const char *shape, size_t n, int64_t first) {
-    int64_t *values = malloc((n + 1) * sizeof *values);
-    assert_non_null(values);
+    int64_t *values = must(malloc((n + 1) * sizeof *values));
     for (size_t i = 0; i < n; i++) values[i] = first + (int64_t)i;
     struct file_bytes bytes = make_npy("<i8", false, shape, values, n * sizeof *values);
     free(values);
@@ -64,8 +68,7 @@ char *make_folder(void) {
 }
 
 void remove_folder(char *folder) {
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
+    DIR *dir = must(opendir(folder));
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
             continue;
@@ -80,16 +83,14 @@ void remove_folder(char *folder) {
 
 char *path_in(const char *folder, const char *name) {
     size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    assert_non_null(path);
+    char *path = must(malloc(size));
     snprintf(path, size, "%s/%s", folder, name);
     return path;
 }
 
 char *write_bytes(const char *folder, const char *name, struct file_bytes bytes) {
     char *path = path_in(folder, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
+    FILE *file = must(fopen(path, "wb"));
     assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
     assert_int_equal(fclose(file), 0);
     free_bytes(&bytes);
@@ -120,10 +121,8 @@ char *write_npz(const char *folder, const char *name, struct npz_member *members
 struct file_bytes read_bytes(const char *path) {
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
-    struct file_bytes bytes = {malloc((size_t)info.st_size + 1), (size_t)info.st_size};
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_non_null(bytes.data);
+    struct file_bytes bytes = {must(malloc((size_t)info.st_size + 1)), (size_t)info.st_size};
+    FILE *file = must(fopen(path, "rb"));
     assert_int_equal(fread(bytes.data, 1, bytes.size, file), bytes.size);
     fclose(file);
     return bytes;
