@@ -188,7 +188,7 @@ static void print_quality(FILE *file, const struct console *console,
         fputs("equal\n", file);
     } else if (output->has_sqnr) {
         bool alarm = console->colour && output->sqnr_db < LOW_SQNR_DB;
-        fprintf(file, "%s%.1f dB%s signal to noise, largest error %.4g\n", alarm ? "\033[31m" : "",
+        fprintf(file, "SQNR %s%.1f dB%s, largest error %.4g\n", alarm ? "\033[31m" : "",
                 output->sqnr_db, alarm ? "\033[0m" : "", output->max_abs_error);
     } else {
         fprintf(file, "largest error %.4g\n", output->max_abs_error);

@@ -23,7 +23,7 @@ struct samples {
 
 /* A wave whose frequency and height differ from sample to sample. */
 static void fill(float *values, size_t n, size_t sample) {
-    float height = 0.5F + 0.05F * (float)sample;
+    float height = 0.5F + 0.1F * (float)sample;
     for (size_t i = 0; i < n; i++) {
         values[i] = height * sinf(0.1F * (float)(i * (sample + 1)));
     }

@@ -229,7 +229,7 @@ static enum onnxptq_status check_output(const struct onnxptq_quantize_options *q
                                         struct onnxptq_error *error) {
     if (oq_path_is_folder(q->output_path)) {
         return oq_fail(error, ONNXPTQ_ERROR_IO,
-                       "cannot write output '%s': it is a folder; name a file", q->output_path);
+                       "cannot write output '%s': it is a directory; name a file", q->output_path);
     }
     if (!q->overwrite && oq_path_exists(q->output_path)) {
         return oq_fail(

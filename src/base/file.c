@@ -12,7 +12,7 @@
 static enum onnxptq_status check_kind(const struct stat *info, const char *path,
                                       struct onnxptq_error *error) {
     if (S_ISDIR(info->st_mode)) {
-        return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read '%s': it is a folder, not a file",
+        return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read '%s': it is a directory, not a file",
                        path);
     }
     if (!S_ISREG(info->st_mode)) {

@@ -73,7 +73,7 @@ enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
                                      struct onnxptq_error *error) {
     if (oq_path_is_folder(path)) {
         return oq_fail(error, ONNXPTQ_ERROR_IO,
-                       "cannot write '%s': it is a folder; give the name of a file", path);
+                       "cannot write '%s': it is a directory; give the name of a file", path);
     }
     struct oq_writer *writer = malloc(sizeof *writer);
     if (writer == NULL) {

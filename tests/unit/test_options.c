@@ -218,7 +218,7 @@ static void test_files(void **state) {
     assert_int_equal(access(out, F_OK), -1);
     assert_int_equal(check_files("/bin/sh", inside, false), ONNXPTQ_ERROR_IO);
     assert_int_equal(check_files("/bin/sh", folder, true), ONNXPTQ_ERROR_IO);
-    assert_non_null(strstr(error.message, "folder"));
+    assert_non_null(strstr(error.message, "directory"));
 
     FILE *file = fopen(out, "w");
     assert_non_null(file);
