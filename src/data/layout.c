@@ -45,7 +45,7 @@ static enum onnxptq_status fail_missing(const struct fit *fit, size_t input) {
     const struct onnxptq_tensor *t = &fit->inputs[input];
     return oq_fail(
         fit->error, ONNXPTQ_ERROR_DATA,
-        "cannot use '%s': it has no array for input '%s', which is %s; it holds %s; save each "
+        "cannot use '%s': it has no array for input '%s', which is %s; it holds %s%s; save each "
         "array under its input's name",
         oq_archive_path(fit->archive), t->name,
         oq_describe_tensor(expected, (int)t->type, t->shape, t->rank),
