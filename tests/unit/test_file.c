@@ -47,7 +47,7 @@ static void test_mapping(void **state) {
     assert_text(&error, "No such file");
     assert_text(&error, path);
     assert_int_equal(oq_mapping_open(*state, &mapping, &error), ONNXPTQ_ERROR_IO);
-    assert_text(&error, "is a folder");
+    assert_text(&error, "is a directory");
     write_text(path, "");
     assert_int_equal(oq_mapping_open(path, &mapping, &error), ONNXPTQ_OK);
     assert_null(mapping.data);
@@ -174,7 +174,7 @@ static void test_writer_errors(void **state) {
     struct onnxptq_error error;
     struct oq_writer *writer = NULL;
     assert_int_equal(oq_writer_create(*state, &writer, &error), ONNXPTQ_ERROR_IO);
-    assert_text(&error, "is a folder");
+    assert_text(&error, "is a directory");
     char *path = path_in(*state, "missing/out");
     assert_int_equal(oq_writer_create(path, &writer, &error), ONNXPTQ_ERROR_IO);
     assert_text(&error, "No such file");
