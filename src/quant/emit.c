@@ -203,6 +203,7 @@ static enum onnxptq_status run(struct oq_emitter *emitter, struct onnxptq_error 
     OQ_TRY(oq_emit_ranges(emitter, error));
     OQ_TRY(oq_emit_weight_scales(emitter, error));
     OQ_TRY(oq_emit_bias_scales(emitter, error));
+    OQ_TRY(oq_emit_float_bias_scales(emitter, error));
     return edit(emitter, error);
 }
 

@@ -1,6 +1,7 @@
 /*
- * What the files of the emitter share (emit.c, emit_range.c, emit_weight.c, emit_bias.c,
- * emit_pair.c, emit_place.c, emit_shape.c). Private to them; others include quant/emit.h.
+ * What the files of the emitter share (emit.c, emit_range.c, emit_weight.c, emit_bias_scale.c,
+ * emit_bias.c, emit_pair.c, emit_place.c, emit_shape.c). Private to them; others include
+ * quant/emit.h.
  *
  * Order of the work: ranges, weight scales and biases are computed first and may leave nodes float;
  * only then is the graph edited, from the uses that remain.
@@ -107,6 +108,30 @@ struct oq_emit_weight *oq_emit_own_weight(struct oq_emitter *emitter, struct oq_
                                           uint32_t node); /* NULL: out of memory */
 /* Codes, initializers, DequantizeLinear nodes; readers rewired. */
 enum onnxptq_status oq_emit_weights(struct oq_emitter *emitter, struct onnxptq_error *error);
+
+/* ---- emit_bias_scale.c ---------------------------------------------------------------------- */
+
+/* A constant bias and the products it is added to. */
+struct oq_emit_sum {
+    uint32_t node;
+    uint32_t bias; /* value */
+    struct oq_emit_weight *weight;
+    float input_scale;
+    size_t channels;
+    const double *values; /* one a channel */
+};
+
+/* float32, and one number or one a channel along the last axis. */
+bool oq_emit_bias_fits(const struct oq_tensor_view *view, size_t channels);
+/* The bias times `factor`, for each channel. NULL: out of memory. */
+double *oq_emit_bias_values(struct oq_emitter *emitter, const struct oq_tensor_view *view,
+                            double factor, size_t channels);
+/* Raises the weight's scales as far as the bias needs it to fit int32. */
+enum onnxptq_status oq_emit_raise_scales(struct oq_emitter *emitter, struct oq_emit_sum *sum,
+                                         struct onnxptq_error *error);
+/* The same for biases that the plan leaves float, beside quantized inputs and weights. */
+enum onnxptq_status oq_emit_float_bias_scales(struct oq_emitter *emitter,
+                                              struct onnxptq_error *error);
 
 /* ---- emit_bias.c ---------------------------------------------------------------------------- */
 

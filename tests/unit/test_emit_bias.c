@@ -277,6 +277,33 @@ static void test_a_bias_whose_input_was_never_seen(void **state) {
     scene_destroy(s);
 }
 
+/* A bias that stays float is no reason to let a runtime clip it when it quantizes biases itself. */
+static void test_tiny_weights_beside_a_float_bias(void **state) {
+    (void)state;
+    const float w[] = {1e-7F, -1e-7F, 1.0F, 1.0F, 1e-9F, 0.0F};
+    const float b[] = {5.0F, -4.5F, 3.0F};
+    for (int with_pair = 0; with_pair < 2; with_pair++) {
+        struct scene *s = one_node("Conv", "3,2,1,1", w, "3", b);
+        if (with_pair) {
+            scene_pair(s, "X", SCENE_INT8, "c1", 0);
+        }
+        scene_weight(s, 0, "c1", 1);
+        scene_emit(s);
+        float scale = scene_float(s, "w_scale", 0);
+        if (with_pair) {
+            double product = (double)(scene_float(s, "X_scale", 0) * scale);
+            assert_true(5.0 / product <= OQ_BIAS_CODE_MAX &&
+                        5.0 / product > 0.99 * OQ_BIAS_CODE_MAX);
+            assert_note(s, "bias 'b'");
+        } else {
+            assert_true(scale == 1e-7F / 127.0F);
+        }
+        assert_true(scene_float(s, "w_scale", 1) == 1.0F / 127.0F);
+        assert_memory_equal(scene_tensor(s, "b").data, b, sizeof b);
+        scene_destroy(s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv_per_channel),
@@ -288,6 +315,7 @@ int main(void) {
         cmocka_unit_test(test_a_shared_bias),
         cmocka_unit_test(test_tiny_weights_beside_a_bias),
         cmocka_unit_test(test_a_shared_weight_is_not_spoilt),
+        cmocka_unit_test(test_tiny_weights_beside_a_float_bias),
         cmocka_unit_test(test_dead_channels_keep_their_bias),
         cmocka_unit_test(test_a_nearly_dead_channel),
         cmocka_unit_test(test_what_cannot_be_quantized_leaves_the_node_float),
