@@ -111,9 +111,7 @@ def test_cmake_package(bench, prefix):
     build = bench.folder / "cmake"
     run("cmake", "-S", bench.inside, "-B", build, f"-Donnxptq_DIR={config.parent}")
     run("cmake", "--build", build)
-    assert run(build / "user").strip() == (
-        harness.run_cli("--version").ok().out.split()[1]
-    )
+    assert run(build / "user").strip() == (harness.run_cli("--version").ok().out.split()[1])
 
 
 def test_the_public_header_is_c_and_cpp(prefix):

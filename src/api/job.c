@@ -41,9 +41,9 @@ static enum onnxptq_status run_stage(struct onnxptq_job *job, const struct stage
 /* Runs what is left of the stages up to and including those of `step`. */
 static enum onnxptq_status advance(struct onnxptq_job *job, enum step step,
                                    struct onnxptq_error *error) {
-    if (job->failed) {
+    if (job == NULL || job->failed) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                       "cannot continue this job: an earlier step failed; destroy it");
+                       "cannot continue the job: there is none, or an earlier step failed");
     }
     while (job->next_stage < N_STAGES && stages[job->next_stage].step <= step) {
         enum onnxptq_status status = run_stage(job, &stages[job->next_stage], error);
@@ -106,7 +106,8 @@ enum onnxptq_status onnxptq_job_create(const struct onnxptq_quantize_options *op
                                        struct onnxptq_job **out, struct onnxptq_error *error) {
     struct onnxptq_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
-        return oq_fail_memory(error, "the job");
+        (void)oq_fail_memory(error, "the job");
+        return ONNXPTQ_ERROR_MEMORY;
     }
     enum onnxptq_status status = set_up(job, options, error);
     if (status != ONNXPTQ_OK) {

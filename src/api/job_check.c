@@ -51,7 +51,8 @@ static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data
     }
     struct oq_output_quality *measured = calloc(n + 1, sizeof *measured);
     if (measured == NULL) {
-        return oq_fail_memory(error, "the check");
+        (void)oq_fail_memory(error, "the check");
+        return ONNXPTQ_ERROR_MEMORY;
     }
     struct oq_compare_spec spec = {.reference = reference,
                                    .candidate = candidate,

@@ -33,72 +33,67 @@ enum onnxptq_status oq_json_finish(struct oq_json *json, char **text, struct onn
 
 /* ---- Text that is always UTF-8 ------------------------------------------------------------- */
 
-/* Length of the UTF-8 sequence at `p`, 0 when there is none (overlong forms and surrogates
- * included). `p` is terminated by a zero byte, which is never part of a sequence. */
-static size_t sequence_length(const unsigned char *p) {
-    if (p[0] < 0x80) {
+/* Bytes of the sequence that `first` begins; 0 when none begins so. */
+static size_t claimed_length(unsigned char first) {
+    if (first < 0x80) {
         return 1;
     }
-    size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-    if (p[0] < 0xC2 || p[0] > 0xF4) {
+    if (first < 0xC2 || first > 0xF4) {
+        return 0; /* a continuation, an overlong form, beyond U+10FFFF */
+    }
+    return first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+}
+
+/* Bytes of the UTF-8 sequence at `p`, which has `left` bytes; 0 when there is none. */
+static size_t sequence_length(const unsigned char *p, size_t left) {
+    size_t length = claimed_length(p[0]);
+    if (length > left) {
         return 0;
     }
     /* The second byte alone tells overlong forms, surrogates and what lies beyond U+10FFFF. */
     unsigned char low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
     unsigned char high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
-    if (p[1] < low || p[1] > high) {
-        return 0;
-    }
-    for (size_t i = 2; i < length; i++) {
-        if (p[i] < 0x80 || p[i] > 0xBF) {
+    for (size_t i = 1; i < length; i++) {
+        if (p[i] < low || p[i] > high) {
             return 0;
         }
+        low = 0x80;
+        high = 0xBF;
     }
     return length;
 }
 
-static char *with_replacements(const char *text) {
-    char *clean = malloc(3 * strlen(text) + 1);
-    if (clean == NULL) {
-        return NULL;
-    }
-    char *to = clean;
-    for (const char *from = text; *from != '\0';) {
-        size_t length = sequence_length((const unsigned char *)from);
+/* Copies `size` bytes to `to`, which has room for three times as many; returns the bytes written.
+ */
+static size_t replace_invalid(const char *text, size_t size, char *to) {
+    static const unsigned char replacement[] = {0xEF, 0xBF, 0xBD}; /* U+FFFD */
+    size_t written = 0;
+    for (size_t at = 0; at < size;) {
+        size_t length = sequence_length((const unsigned char *)text + at, size - at);
         if (length > 0) {
-            memcpy(to, from, length);
-            to += length;
-            from += length;
+            memcpy(to + written, text + at, length);
+            written += length;
+            at += length;
         } else {
-            memcpy(to, "\xEF\xBF\xBD", 3);
-            to += 3;
-            from++;
+            memcpy(to + written, replacement, sizeof replacement);
+            written += sizeof replacement;
+            at++;
         }
     }
-    *to = '\0';
-    return clean;
-}
-
-static bool is_valid(const char *text) {
-    for (const char *p = text; *p != '\0';) {
-        size_t length = sequence_length((const unsigned char *)p);
-        if (length == 0) {
-            return false;
-        }
-        p += length;
-    }
-    return true;
+    return written;
 }
 
 static yyjson_mut_val *make_text(struct oq_json *json, const char *text) {
     if (text == NULL) {
         return yyjson_mut_null(json->doc);
     }
-    if (is_valid(text)) {
-        return yyjson_mut_strcpy(json->doc, text);
+    size_t size = strlen(text);
+    char *clean = malloc(3 * size + 1);
+    if (clean == NULL) {
+        return NULL;
     }
-    char *clean = with_replacements(text);
-    yyjson_mut_val *value = clean ? yyjson_mut_strcpy(json->doc, clean) : NULL;
+    size_t written = replace_invalid(text, size, clean);
+    yyjson_mut_val *value = yyjson_mut_strncpy(json->doc, clean, written);
     free(clean);
     return value;
 }
