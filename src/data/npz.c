@@ -35,6 +35,17 @@ struct oq_npz {
     size_t n_members, capacity;
 };
 
+static enum onnxptq_status zip_status(const zip_error_t *reason) {
+    switch (zip_error_code_zip(reason)) {
+    case ZIP_ER_MEMORY: return ONNXPTQ_ERROR_MEMORY;
+    case ZIP_ER_NOENT:
+    case ZIP_ER_OPEN:
+    case ZIP_ER_SEEK:
+    case ZIP_ER_READ: return ONNXPTQ_ERROR_IO;
+    default: return ONNXPTQ_ERROR_DATA;
+    }
+}
+
 /* ---- Reading a member ---- */
 
 static enum onnxptq_status read_exactly(zip_file_t *file, uint8_t *out, size_t size,
@@ -42,8 +53,9 @@ static enum onnxptq_status read_exactly(zip_file_t *file, uint8_t *out, size_t s
     while (size > 0) {
         zip_int64_t got = zip_fread(file, out, size);
         if (got < 0) {
-            return oq_fail(error, ONNXPTQ_ERROR_DATA, "its data is broken (%s)",
-                           zip_error_strerror(zip_file_get_error(file)));
+            zip_error_t *reason = zip_file_get_error(file);
+            return oq_fail(error, zip_status(reason), "its data is broken (%s)",
+                           zip_error_strerror(reason));
         }
         if (got == 0) return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends too early");
         out += got;
@@ -79,7 +91,7 @@ static enum onnxptq_status seek_member(struct oq_npz *npz, struct member *member
     if (member->file == NULL) {
         member->file = zip_fopen_index(npz->zip, member->index, 0);
         if (member->file == NULL) {
-            return oq_fail(error, ONNXPTQ_ERROR_DATA, "it cannot be opened (%s)",
+            return oq_fail(error, zip_status(zip_get_error(npz->zip)), "it cannot be opened (%s)",
                            zip_strerror(npz->zip));
         }
     }
@@ -300,11 +312,11 @@ static enum onnxptq_status read_directory(zip_t *zip, const char *path, struct o
     return ONNXPTQ_OK;
 }
 
-static enum onnxptq_status fail_open(const char *path, enum onnxptq_status status,
-                                     const char *reason, struct onnxptq_error *error) {
-    return oq_fail(error, status,
+static enum onnxptq_status fail_open(const char *path, zip_error_t *reason,
+                                     struct onnxptq_error *error) {
+    return oq_fail(error, zip_status(reason),
                    "cannot read calibration data '%s': it is no readable .npz file (%s)", path,
-                   reason);
+                   zip_error_strerror(reason));
 }
 
 enum onnxptq_status oq_npz_open(const char *path, struct oq_npz **out,
@@ -314,9 +326,7 @@ enum onnxptq_status oq_npz_open(const char *path, struct oq_npz **out,
     if (zip == NULL) {
         zip_error_t reason;
         zip_error_init_with_code(&reason, code);
-        bool io = code == ZIP_ER_NOENT || code == ZIP_ER_OPEN || code == ZIP_ER_READ;
-        enum onnxptq_status status = fail_open(path, io ? ONNXPTQ_ERROR_IO : ONNXPTQ_ERROR_DATA,
-                                               zip_error_strerror(&reason), error);
+        enum onnxptq_status status = fail_open(path, &reason, error);
         zip_error_fini(&reason);
         return status;
     }
@@ -331,7 +341,7 @@ enum onnxptq_status oq_npz_open_memory(const void *data, size_t size, const char
     zip_t *zip = source != NULL ? zip_open_from_source(source, ZIP_RDONLY, &reason) : NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
     if (zip == NULL) {
-        status = fail_open(name, ONNXPTQ_ERROR_DATA, zip_error_strerror(&reason), error);
+        status = fail_open(name, &reason, error);
         if (source != NULL) zip_source_free(source);
     }
     zip_error_fini(&reason);
