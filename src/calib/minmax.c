@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-#define BLOCK 4096 /* elements; a block with a non-finite element is read twice, from the nearest cache */
+#define BLOCK                                                                                      \
+    4096 /* elements; a block with a non-finite element is read twice, from the nearest cache */
 
 bool oq_minmax_supports(enum oq_minmax_level level) {
     switch (level) {
@@ -65,8 +66,9 @@ static double value_f64(int64_t bits) {
     return value;
 }
 
-/* oq_minmax_<name>(level, data, n): blocks of elements with their loop; a block is read again, element by element masked,
- * when its largest magnitude says that something in it is not finite. Adding 0.0 turns -0.0 into 0.0. */
+/* oq_minmax_<name>(level, data, n): blocks of elements with their loop; a block is read again,
+ * element by element masked, when its largest magnitude says that something in it is not finite.
+ * Adding 0.0 turns -0.0 into 0.0. */
 #define DEFINE_FLOAT(name, key_type, infinity_bits)                                                \
     static struct oq_extremes extremes_##name(const struct keys_##name *keys) {                    \
         struct oq_extremes extremes = oq_extremes_none();                                          \
@@ -135,12 +137,12 @@ typedef struct oq_extremes (*run_fn)(enum oq_minmax_level level, const unsigned 
                                      size_t n);
 
 static const run_fn runs[] = {
-    [ONNXPTQ_TYPE_FLOAT] = run_f32,   [ONNXPTQ_TYPE_UINT8] = run_u8,
-    [ONNXPTQ_TYPE_INT8] = run_i8,     [ONNXPTQ_TYPE_UINT16] = run_u16,
-    [ONNXPTQ_TYPE_INT16] = run_i16,   [ONNXPTQ_TYPE_INT32] = run_i32,
-    [ONNXPTQ_TYPE_INT64] = run_i64,   [ONNXPTQ_TYPE_BOOL] = run_u8,
-    [ONNXPTQ_TYPE_FLOAT16] = run_f16, [ONNXPTQ_TYPE_DOUBLE] = run_f64,
-    [ONNXPTQ_TYPE_UINT32] = run_u32,  [ONNXPTQ_TYPE_UINT64] = run_u64,
+    [ONNXPTQ_TYPE_FLOAT] = run_f32,     [ONNXPTQ_TYPE_UINT8] = run_u8,
+    [ONNXPTQ_TYPE_INT8] = run_i8,       [ONNXPTQ_TYPE_UINT16] = run_u16,
+    [ONNXPTQ_TYPE_INT16] = run_i16,     [ONNXPTQ_TYPE_INT32] = run_i32,
+    [ONNXPTQ_TYPE_INT64] = run_i64,     [ONNXPTQ_TYPE_BOOL] = run_u8,
+    [ONNXPTQ_TYPE_FLOAT16] = run_f16,   [ONNXPTQ_TYPE_DOUBLE] = run_f64,
+    [ONNXPTQ_TYPE_UINT32] = run_u32,    [ONNXPTQ_TYPE_UINT64] = run_u64,
     [ONNXPTQ_TYPE_BFLOAT16] = run_bf16,
 };
 

@@ -1,9 +1,10 @@
 /*
- * The loops of minmax.c, written once per float type and compiled once per instruction set. For minmax.c alone.
+ * The loops of minmax.c, written once per float type and compiled once per instruction set. For
+ * minmax.c alone.
  *
- * Of each element: `magnitude`, its bits without the sign; `key`, whose integer order is the order of the values.
- * The fast loop looks at every element; the masked one leaves out what is not finite and counts it. A block is short
- * enough for the counts to fit the type of the keys.
+ * Of each element: `magnitude`, its bits without the sign; `key`, whose integer order is the order
+ * of the values. The fast loop looks at every element; the masked one leaves out what is not finite
+ * and counts it. A block is short enough for the counts to fit the type of the keys.
  */
 #ifndef OQ_CALIB_MINMAX_LOOPS_H
 #define OQ_CALIB_MINMAX_LOOPS_H
@@ -13,13 +14,13 @@
 #include <string.h>
 
 /* Bits of infinity; larger magnitudes are NaN. */
-#define OQ_F16_INFINITY  INT16_C(0x7c00)
+#define OQ_F16_INFINITY INT16_C(0x7c00)
 #define OQ_BF16_INFINITY INT16_C(0x7f80)
-#define OQ_F32_INFINITY  INT32_C(0x7f800000)
-#define OQ_F64_INFINITY  INT64_C(0x7ff0000000000000)
+#define OQ_F32_INFINITY INT32_C(0x7f800000)
+#define OQ_F64_INFINITY INT64_C(0x7ff0000000000000)
 
-/* Types of the loops, and the key of an element's bits, which is also the way back. Right shifts of negative numbers fill
- * with ones on every compiler that we build with. */
+/* Types of the loops, and the key of an element's bits, which is also the way back. Right shifts of
+ * negative numbers fill with ones on every compiler that we build with. */
 #define DEFINE_KEYS(name, type, low, high)                                                         \
     struct keys_##name {                                                                           \
         type min, max, magnitude, n_nan, n_infinite;                                               \

@@ -9,11 +9,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Tensors from PARALLEL_BYTES on are split into at most MAX_PARTS parts of at least PART_BYTES: below, waking
- * the threads costs more than it saves. The result does not depend on the split. */
+/* Tensors from PARALLEL_BYTES on are split into at most MAX_PARTS parts of at least PART_BYTES:
+ * below, waking the threads costs more than it saves. The result does not depend on the split. */
 #define PARALLEL_BYTES ((size_t)1 << 20)
-#define PART_BYTES     ((size_t)1 << 18)
-#define MAX_PARTS      64
+#define PART_BYTES ((size_t)1 << 18)
+#define MAX_PARTS 64
 
 /* ---- One tensor ---- */
 
@@ -30,8 +30,8 @@ static void measure_part(void *arg, size_t index) {
     size_t first = index * parts->part_elements;
     size_t n = parts->n_elements - first;
     if (n > parts->part_elements) n = parts->part_elements;
-    parts->results[index] = oq_minmax_run(parts->level, parts->type,
-                                          parts->data + first * parts->element_size, n);
+    parts->results[index] =
+        oq_minmax_run(parts->level, parts->type, parts->data + first * parts->element_size, n);
 }
 
 static struct oq_extremes measure_parallel(const struct oq_observed *tensor, size_t element_size) {
@@ -144,8 +144,7 @@ void oq_statistics_merge(struct oq_statistics *statistics, const struct oq_stati
 /* ---- The kernel by itself ---- */
 
 struct oq_minmax oq_minmax_f32(const float *data, size_t n) {
-    struct oq_extremes extremes =
-        oq_minmax_run(oq_minmax_best(), ONNXPTQ_TYPE_FLOAT, data, n);
+    struct oq_extremes extremes = oq_minmax_run(oq_minmax_best(), ONNXPTQ_TYPE_FLOAT, data, n);
     return (struct oq_minmax){.min = (float)extremes.min,
                               .max = (float)extremes.max,
                               .n_nan = extremes.n_nan,

@@ -1,6 +1,6 @@
 /*
- * Running the watched model over the samples. The model is made in watch_model.c, the statistics are kept by
- * statistics.c.
+ * Running the watched model over the samples. The model is made in watch_model.c, the statistics
+ * are kept by statistics.c.
  */
 #include "calib/watch.h"
 
@@ -14,6 +14,7 @@ struct watch {
     struct oq_statistics *statistics;
     uint32_t *values; /* those of the spec; OQ_NONE where a value turned out to be no tensor */
     size_t sample;    /* first of the current run */
+    bool cpu_only;
     struct oq_observer_hook hook;
     struct oq_session *session;
     struct onnxptq_tensor *inputs;
@@ -44,6 +45,7 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
         .optimization = OQ_OPTIMIZE_ALL,
         /* Packing weights pays off from the second run on. */
         .no_prepacking = spec->no_prepacking || spec->max_runs == 1,
+        .cpu_only = watch->cpu_only,
         .hook = &watch->hook,
         .purpose = spec->stage,
     };
@@ -52,19 +54,33 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
     return status;
 }
 
-/* The runtime refuses an observer on a sequence or an optional, naming one at a time: that one is dropped. So each
- * round has one observer less, and the last round has none. */
+/* Changes what a session was refused for; false when there is nothing to change. Each change is
+ * made once, so the attempts come to an end.
+ * - The runtime refuses an observer on a sequence or an optional, naming one at a time: that one is
+ * dropped.
+ * - Providers that compile the graph may want shapes that only a first run on CPU can tell. */
+static bool make_way(struct watch *watch, const char *message) {
+    const struct oq_watch_spec *spec = watch->spec;
+    size_t slot = oq_watch_model_blamed_slot(message, spec->n_values);
+    if (slot != SIZE_MAX && watch->values[slot] != OQ_NONE) {
+        watch->values[slot] = OQ_NONE;
+        return true;
+    }
+    if (watch->cpu_only || spec->traced != NULL || !oq_runtime_has_accelerators(spec->runtime)) {
+        return false;
+    }
+    watch->cpu_only = true;
+    oq_log_message(spec->log, ONNXPTQ_LOG_INFO, "%s runs on CPU: %s", spec->stage, message);
+    return true;
+}
+
 static enum onnxptq_status load_watched(struct watch *watch, struct onnxptq_error *error) {
     struct onnxptq_error *reason = malloc(sizeof *reason);
     if (reason == NULL) return oq_fail_memory(error, "a message");
-    enum onnxptq_status status = ONNXPTQ_OK;
-    for (;;) {
+    enum onnxptq_status status;
+    do {
         status = create_session(watch, reason);
-        if (status != ONNXPTQ_ERROR_RUNTIME) break;
-        size_t slot = oq_watch_model_blamed_slot(reason->message, watch->spec->n_values);
-        if (slot == SIZE_MAX || watch->values[slot] == OQ_NONE) break;
-        watch->values[slot] = OQ_NONE;
-    }
+    } while (status == ONNXPTQ_ERROR_RUNTIME && make_way(watch, reason->message));
     if (status != ONNXPTQ_OK) status = oq_fail(error, status, "%s", reason->message);
     free(reason);
     return status;
@@ -72,8 +88,9 @@ static enum onnxptq_status load_watched(struct watch *watch, struct onnxptq_erro
 
 /* ---- The runs ---- */
 
-static enum onnxptq_status prefix_samples(const struct watch *watch, const size_t *samples, size_t n,
-                                          enum onnxptq_status status, struct onnxptq_error *error) {
+static enum onnxptq_status prefix_samples(const struct watch *watch, const size_t *samples,
+                                          size_t n, enum onnxptq_status status,
+                                          struct onnxptq_error *error) {
     const char *stage = watch->spec->stage;
     if (n == 1) return oq_prefix(error, status, "cannot %s with sample %zu: ", stage, samples[0]);
     return oq_prefix(error, status, "cannot %s with samples %zu to %zu: ", stage, samples[0],

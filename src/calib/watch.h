@@ -1,6 +1,7 @@
 /*
  * Watching tensors: runs a model with observers on chosen values and returns their statistics.
- * Both the trace (one sample, all values) and the calibration (all samples, planned values) are this.
+ * Both the trace (one sample, all values) and the calibration (all samples, planned values) are
+ * this.
  */
 #ifndef OQ_CALIB_WATCH_H
 #define OQ_CALIB_WATCH_H
@@ -17,19 +18,19 @@ struct oq_watch_spec {
     struct oq_weight_file *weights;
     struct oq_data_source *source;
     const struct oq_data_runs *runs;
-    size_t max_runs;              /* 0: all */
-    const uint32_t *values;       /* value ids to watch, in any scope */
+    size_t max_runs;        /* 0: all */
+    const uint32_t *values; /* value ids to watch, in any scope */
     size_t n_values;
-    const char *stage;            /* "trace" or "calibrate", for progress and messages */
+    const char *stage; /* "trace" or "calibrate", for progress and messages */
     const struct oq_log *log;
-    /* One per value of the graph, from an earlier trace, or NULL: recorded as shapes of the results of foreign
-     * operators, which providers that compile the graph need. */
+    /* One per value of the graph, from an earlier trace, or NULL: recorded as shapes of the results
+     * of foreign operators, which providers that compile the graph need. */
     const struct oq_statistics *traced;
     bool no_prepacking; /* weights so large that packed copies of them must not be made */
 };
 
-/* statistics[i] belongs to values[i]. Values that cannot be watched (sequences, optionals) come out with
- * seen == 0. Fails when a run fails; the message names the sample. */
+/* statistics[i] belongs to values[i]. Values that cannot be watched (sequences, optionals) come out
+ * with seen == 0. Fails when a run fails; the message names the sample. */
 enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statistics *statistics,
                              struct onnxptq_error *error) OQ_MUST_USE;
 

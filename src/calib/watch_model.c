@@ -28,8 +28,8 @@ static const Onnx__TypeProto *declared_type(Onnx__ValueInfoProto *const *infos, 
 
 bool oq_watch_model_is_no_tensor(const struct oq_graph *graph, uint32_t value_id) {
     /* What else may give a sequence (If, Identity, ...) is left to the runtime's answer. */
-    static const char *const producers[] = {"Optional",      "SequenceConstruct", "SequenceEmpty",
-                                            "SequenceErase", "SequenceInsert",    "SequenceMap",
+    static const char *const producers[] = {"Optional",       "SequenceConstruct", "SequenceEmpty",
+                                            "SequenceErase",  "SequenceInsert",    "SequenceMap",
                                             "SplitToSequence"};
     const struct oq_value *value = oq_graph_value(graph, value_id);
     const Onnx__GraphProto *scope = oq_graph_scope(graph, value->scope)->proto;
@@ -59,8 +59,9 @@ struct watched {
     size_t slot;
 };
 
-/* Last produced first: the runtime then runs each observer right behind the producer; the other way round it runs
- * all of them at the end and every tensor stays in memory until then. Inputs come last. */
+/* Last produced first: the runtime then runs each observer right behind the producer; the other way
+ * round it runs all of them at the end and every tensor stays in memory until then. Inputs come
+ * last. */
 static int compare_watched(const void *a, const void *b) {
     const struct watched *one = a, *other = b;
     if (one->scope != other->scope) return one->scope < other->scope ? -1 : 1;
@@ -90,8 +91,8 @@ static bool add_observer(struct oq_model *model, const struct oq_graph *copy,
     char name[64];
     (void)snprintf(name, sizeof name, NODE_PREFIX "%zu", watched->slot);
     const char *const inputs[] = {oq_graph_value(copy, watched->value)->name};
-    Onnx__NodeProto *node = oq_node_create(model, name, OQ_OBSERVE_DOMAIN, OQ_OBSERVE_TYPE, inputs,
-                                           1, NULL, 0);
+    Onnx__NodeProto *node =
+        oq_node_create(model, name, OQ_OBSERVE_DOMAIN, OQ_OBSERVE_TYPE, inputs, 1, NULL, 0);
     return node != NULL && oq_node_set_int(model, node, "slot", (int64_t)watched->slot) &&
            oq_graph_append_node(model, oq_graph_scope(copy, watched->scope)->proto, node);
 }

@@ -1,5 +1,6 @@
 /*
- * Loading and registering the custom-op libraries. Sessions get them through oq_ort_options_create().
+ * Loading and registering the custom-op libraries. Sessions get them through
+ * oq_ort_options_create().
  */
 #include "runtime/custom_ops.h"
 
@@ -11,7 +12,8 @@
 
 #define DEFAULT_ENTRY "RegisterCustomOps"
 
-/* Where "PATH@FUNCTION" is split; NULL: the whole is a path. A file whose name holds an '@' wins. */
+/* Where "PATH@FUNCTION" is split; NULL: the whole is a path. A file whose name holds an '@' wins.
+ */
 static const char *find_split(const char *name) {
     if (oq_path_exists(name)) return NULL;
     const char *at = strrchr(name, '@');
@@ -29,9 +31,10 @@ static enum onnxptq_status parse_name(const char *name, struct oq_custom_op_libr
     bool empty = path != NULL && path[0] == '\0';
     free(path);
     if (empty) {
-        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                       "cannot load custom operator library '': the name is empty; pass the path of a "
-                       "shared library with --custom-op-lib");
+        return oq_fail(
+            error, ONNXPTQ_ERROR_USAGE,
+            "cannot load custom operator library '': the name is empty; pass the path of a "
+            "shared library with --custom-op-lib");
     }
     if (library->name == NULL || library->function == NULL || library->path == NULL) {
         return oq_fail_memory(error, "the name of a custom operator library");
@@ -77,8 +80,8 @@ static bool is_duplicate(const struct oq_custom_ops *ops, const struct oq_custom
     return false;
 }
 
-enum onnxptq_status oq_custom_ops_load(struct oq_custom_ops *ops, const char *const *names, size_t n,
-                                       struct onnxptq_error *error) {
+enum onnxptq_status oq_custom_ops_load(struct oq_custom_ops *ops, const char *const *names,
+                                       size_t n, struct onnxptq_error *error) {
     *ops = (struct oq_custom_ops){0};
     if (n == 0) return ONNXPTQ_OK;
     ops->libraries = calloc(n, sizeof *ops->libraries);

@@ -28,12 +28,12 @@ static enum onnxptq_status try_libraries(const struct trial *trial, size_t n, co
         oq_ort_check(api, api->SetIntraOpNumThreads(options, 1), ONNXPTQ_ERROR_RUNTIME, error,
                      "cannot set the threads of a session");
     for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
-        status = oq_custom_op_register(&runtime->custom_ops.libraries[chosen[i]], runtime->base, api,
-                                       options, error);
+        status = oq_custom_op_register(&runtime->custom_ops.libraries[chosen[i]], runtime->base,
+                                       api, options, error);
     }
     if (status == ONNXPTQ_OK) {
-        *ort = api->CreateSessionFromArray(runtime->env, trial->model, trial->size, options,
-                                           &session);
+        *ort =
+            api->CreateSessionFromArray(runtime->env, trial->model, trial->size, options, &session);
     }
     if (session != NULL) api->ReleaseSession(session);
     api->ReleaseSessionOptions(options);

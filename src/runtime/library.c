@@ -23,11 +23,10 @@ static void explain(char *reason, const char *path) {
     size_t n = strlen(path);
     bool has_path = strncmp(reason, path, n) == 0 && strncmp(reason + n, ": ", 2) == 0;
     (void)snprintf(theirs, sizeof theirs, "%s", has_path ? reason + n + 2 : reason);
-    bool other_kind = strstr(theirs, "file too short") != NULL ||
-                      strstr(theirs, "invalid ELF header") != NULL;
-    (void)snprintf(reason, OQ_LIBRARY_REASON_SIZE, other_kind ? "it is no shared library (%.900s)"
-                                                              : "%.1000s",
-                   theirs);
+    bool other_kind =
+        strstr(theirs, "file too short") != NULL || strstr(theirs, "invalid ELF header") != NULL;
+    (void)snprintf(reason, OQ_LIBRARY_REASON_SIZE,
+                   other_kind ? "it is no shared library (%.900s)" : "%.1000s", theirs);
 }
 
 void *oq_library_load(const char *path, char reason[OQ_LIBRARY_REASON_SIZE]) {

@@ -29,8 +29,7 @@ static const struct oq_observe_op *as_observe(const OrtCustomOp *op) {
 static void parallel_for(const struct oq_observed *self, size_t n, void (*fn)(void *, size_t),
                          void *arg) {
     struct parallel *parallel = self->parallel_context;
-    OrtStatus *failure =
-        parallel->api->KernelContext_ParallelFor(parallel->context, fn, n, 0, arg);
+    OrtStatus *failure = parallel->api->KernelContext_ParallelFor(parallel->context, fn, n, 0, arg);
     if (parallel->failure == NULL) {
         parallel->failure = failure;
     } else if (failure != NULL) {

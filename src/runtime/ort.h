@@ -9,9 +9,9 @@
 #include "runtime/providers.h"
 #include "runtime/runtime.h"
 
-/* Everything called here is in version 17 of the C API (the last addition is KernelContext_ParallelFor);
- * weights beside a model in memory need release 1.21. */
-#define OQ_ORT_API_VERSION   17
+/* Everything called here is in version 17 of the C API (the last addition is
+ * KernelContext_ParallelFor); weights beside a model in memory need release 1.21. */
+#define OQ_ORT_API_VERSION 17
 #define OQ_ORT_MINOR_MINIMUM 21
 
 struct oq_runtime {
@@ -26,8 +26,8 @@ struct oq_runtime {
     struct oq_providers providers;
 };
 
-/* OK for NULL; else stores "<formatted text>: <the runtime's message, on one line>" with `status` and releases
- * `ort`. The text says "cannot <verb> <what>". */
+/* OK for NULL; else stores "<formatted text>: <the runtime's message, on one line>" with `status`
+ * and releases `ort`. The text says "cannot <verb> <what>". */
 enum onnxptq_status oq_ort_check(const OrtApi *api, OrtStatus *ort, enum onnxptq_status status,
                                  struct onnxptq_error *error, const char *format, ...)
     OQ_PRINTF(5, 6) OQ_MUST_USE;

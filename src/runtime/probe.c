@@ -1,6 +1,6 @@
 /*
- * Which operators are known, and the message about those that are not. The stubs are in stub.c, the list of
- * operators in probe_list.c.
+ * Which operators are known, and the message about those that are not. The stubs are in stub.c, the
+ * list of operators in probe_list.c.
  */
 #include "runtime/probe.h"
 
@@ -14,7 +14,8 @@
 
 /* ---- Asking ---- */
 
-/* What the runtime says of a type that neither it nor a library has: custom domains, the default domain. */
+/* What the runtime says of a type that neither it nor a library has: custom domains, the default
+ * domain. */
 static bool says_unknown(const char *message) {
     static const char *const phrases[] = {"is not a registered function/op", "No Op registered for",
                                           "No opset import for domain"};
@@ -24,7 +25,8 @@ static bool says_unknown(const char *message) {
     return false;
 }
 
-/* The stub's last node is unknown on purpose: a complaint about that one means that the first was known. */
+/* The stub's last node is unknown on purpose: a complaint about that one means that the first was
+ * known. */
 static bool says_missing(const char *message) {
     return says_unknown(message) && strstr(message, OQ_STUB_END_DOMAIN) == NULL;
 }
@@ -56,8 +58,8 @@ static enum onnxptq_status ask_all(const struct oq_runtime *runtime, struct oq_p
         oq_ort_check(api, api->SetIntraOpNumThreads(options, 1), ONNXPTQ_ERROR_RUNTIME, error,
                      "cannot set the threads of a session");
     for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
-        status = ask_runtime(runtime, options, &list->entries[i], &list->entries[i].runnable,
-                             error);
+        status =
+            ask_runtime(runtime, options, &list->entries[i], &list->entries[i].runnable, error);
     }
     api->ReleaseSessionOptions(options);
     return status;
@@ -124,8 +126,8 @@ static void list_libraries(const struct oq_runtime *runtime, char *text, size_t 
     size_t used = 0, n = oq_runtime_n_libraries(runtime);
     text[0] = '\0';
     for (size_t i = 0; i < n && used + 1 < size; i++) {
-        int more = snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : " (given: ",
-                            oq_runtime_library_name(runtime, i));
+        int more = snprintf(text + used, size - used, "%s%s",
+                            i > 0 ? ", " : " (given: ", oq_runtime_library_name(runtime, i));
         used += more > 0 ? (size_t)more : size;
     }
     if (n > 0 && used + 1 < size) (void)snprintf(text + used, size - used, ")");

@@ -16,14 +16,15 @@ struct oq_probe_result {
     bool runnable;
 };
 
-/* One result per distinct (domain, type) in all scopes and in the bodies of local functions, calls of local functions
- * themselves left out. malloc'ed array. Standard-domain operators are probed too. */
+/* One result per distinct (domain, type) in all scopes and in the bodies of local functions, calls
+ * of local functions themselves left out. malloc'ed array. Standard-domain operators are probed
+ * too. */
 enum onnxptq_status oq_probe_operators(struct oq_runtime *runtime, const struct oq_graph *graph,
                                        struct oq_probe_result **results, size_t *n,
                                        struct onnxptq_error *error) OQ_MUST_USE;
 
-/* ONNXPTQ_ERROR_MISSING_OPERATOR with one message naming every missing domain::Type, its node count, the first
- * node's name, and "--custom-op-lib"; names the libraries already given. */
+/* ONNXPTQ_ERROR_MISSING_OPERATOR with one message naming every missing domain::Type, its node
+ * count, the first node's name, and "--custom-op-lib"; names the libraries already given. */
 enum onnxptq_status oq_probe_require_all(struct oq_runtime *runtime, const struct oq_graph *graph,
                                          struct onnxptq_error *error) OQ_MUST_USE;
 #endif

@@ -85,8 +85,8 @@ static bool add_entry(struct walk *walk, const struct oq_probe_entry *entry) {
         return true;
     }
     seen = oq_arena_alloc(walk->scratch, sizeof *seen);
-    if (seen == NULL || !oq_grow((void **)&list->entries, &list->capacity, list->n + 1,
-                                 sizeof *list->entries)) {
+    if (seen == NULL ||
+        !oq_grow((void **)&list->entries, &list->capacity, list->n + 1, sizeof *list->entries)) {
         return false;
     }
     seen->key = entry->op_name;

@@ -1,5 +1,6 @@
 /*
- * The distinct operators of a model: those of all scopes and of the bodies of the local functions that are called.
+ * The distinct operators of a model: those of all scopes and of the bodies of the local functions
+ * that are called.
  */
 #ifndef OQ_RUNTIME_PROBE_LIST_H
 #define OQ_RUNTIME_PROBE_LIST_H

@@ -40,8 +40,8 @@ static void list_available(char *text, size_t size, char **available, int n) {
             stem[c] = (char)(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
         }
         stem[length] = '\0';
-        int more = snprintf(text + used, size - used, "%s%s (%s)", i > 0 ? ", " : "", stem,
-                            available[i]);
+        int more =
+            snprintf(text + used, size - used, "%s%s (%s)", i > 0 ? ", " : "", stem, available[i]);
         used += more > 0 ? (size_t)more : size;
     }
 }
@@ -78,7 +78,8 @@ static bool parse_option(char *text, const char **key, const char **value) {
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-static enum onnxptq_status parse_options(struct oq_provider *provider, struct onnxptq_error *error) {
+static enum onnxptq_status parse_options(struct oq_provider *provider,
+                                         struct onnxptq_error *error) {
     const char *colon = strchr(provider->text, ':');
     if (colon == NULL) return ONNXPTQ_OK;
     size_t most = 1;
@@ -96,10 +97,11 @@ static enum onnxptq_status parse_options(struct oq_provider *provider, struct on
         if (next != NULL) *next++ = '\0';
         size_t i = provider->n_options;
         if (!parse_option(option, &provider->keys[i], &provider->values[i])) {
-            return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                           "cannot use execution provider '%s': '%s' is neither a device number nor "
-                           "key=value; write it as in cuda:0 or openvino:device_type=CPU",
-                           provider->text, option);
+            return oq_fail(
+                error, ONNXPTQ_ERROR_USAGE,
+                "cannot use execution provider '%s': '%s' is neither a device number nor "
+                "key=value; write it as in cuda:0 or openvino:device_type=CPU",
+                provider->text, option);
         }
         provider->n_options++;
     }

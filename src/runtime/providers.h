@@ -1,12 +1,14 @@
 /*
- * Execution providers: what the user wrote, checked against what this runtime has, appended to sessions.
+ * Execution providers: what the user wrote, checked against what this runtime has, appended to
+ * sessions.
  *
- * NAME[:OPTION[;OPTION]...], an option being a device number or key=value. NAME is the runtime's name, with or
- * without "ExecutionProvider", in any case: "cpu", "cuda:0", "openvino:device_type=CPU"; "trt" is
- * TensorRT.
+ * NAME[:OPTION[;OPTION]...], an option being a device number or key=value. NAME is the runtime's
+ * name, with or without "ExecutionProvider", in any case: "cpu", "cuda:0",
+ * "openvino:device_type=CPU"; "trt" is TensorRT.
  *
- * Order: the runtime offers each node to the providers in the user's order and the first that can run it takes it.
- * CPU comes last unless it is listed; providers listed after it only get what CPU cannot run.
+ * Order: the runtime offers each node to the providers in the user's order and the first that can
+ * run it takes it. CPU comes last unless it is listed; providers listed after it only get what CPU
+ * cannot run.
  */
 #ifndef OQ_RUNTIME_PROVIDERS_H
 #define OQ_RUNTIME_PROVIDERS_H
@@ -16,9 +18,9 @@
 #include <onnxruntime_c_api.h>
 
 struct oq_provider {
-    char *text;         /* as the user wrote it */
-    char *name;         /* as the runtime calls it, e.g. "CUDAExecutionProvider" */
-    char *options;      /* what `keys` and `values` point into */
+    char *text;    /* as the user wrote it */
+    char *name;    /* as the runtime calls it, e.g. "CUDAExecutionProvider" */
+    char *options; /* what `keys` and `values` point into */
     const char **keys, **values;
     size_t n_options;
 };
@@ -39,7 +41,7 @@ enum onnxptq_status oq_providers_parse(struct oq_providers *providers, const Ort
 void oq_providers_reset(struct oq_providers *providers);
 
 enum onnxptq_status oq_providers_append(const struct oq_providers *providers, const OrtApi *api,
-                                        OrtSessionOptions *options,
-                                        struct onnxptq_error *error) OQ_MUST_USE;
+                                        OrtSessionOptions *options, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Appending execution providers to session options: those with calls of their own, and the others by name.
+ * Appending execution providers to session options: those with calls of their own, and the others
+ * by name.
  */
 #include "runtime/ort.h"
 

@@ -19,18 +19,20 @@
 /* Names that the loader's own search may find. */
 static const char *const default_names[] = {"libonnxruntime.so", "libonnxruntime.so.1"};
 
-/* A library that was loaded but cannot be used: `said` is who named it, e.g. "--ort-lib". */
 static enum onnxptq_status use_library(struct oq_runtime *runtime, void *handle, const char *path,
                                        struct onnxptq_error *error) {
     const OrtApiBase *(*get_base)(void) = NULL;
     void *symbol = oq_library_symbol(handle, "OrtGetApiBase");
     if (symbol == NULL) {
-        return oq_fail(error, ONNXPTQ_ERROR_RUNTIME,
-                       "cannot use ONNX Runtime library '%s': it has no OrtGetApiBase, so it is not "
-                       "ONNX Runtime; pass libonnxruntime.so with --ort-lib",
-                       path);
+        return oq_fail(
+            error, ONNXPTQ_ERROR_RUNTIME,
+            "cannot use ONNX Runtime library '%s': it has no OrtGetApiBase, so it is not "
+            "ONNX Runtime; pass libonnxruntime.so with --ort-lib",
+            path);
     }
     memcpy(&get_base, &symbol, sizeof get_base);
+    symbol = oq_library_symbol(handle, "OrtSessionOptionsAppendExecutionProvider_CPU");
+    memcpy(&runtime->providers.append_cpu, &symbol, sizeof symbol);
     runtime->base = get_base();
     runtime->version = runtime->base->GetVersionString();
     int major = 0, minor = 0;
@@ -39,10 +41,11 @@ static enum onnxptq_status use_library(struct oq_runtime *runtime, void *handle,
     /* Asking an old runtime for a version it lacks makes it print to stderr. */
     runtime->api = old ? NULL : runtime->base->GetApi(OQ_ORT_API_VERSION);
     if (runtime->api == NULL) {
-        return oq_fail(error, ONNXPTQ_ERROR_RUNTIME,
-                       "cannot use ONNX Runtime library '%s': its version is %s; pass one of 1.%d or "
-                       "later with --ort-lib",
-                       path, runtime->version, OQ_ORT_MINOR_MINIMUM);
+        return oq_fail(
+            error, ONNXPTQ_ERROR_RUNTIME,
+            "cannot use ONNX Runtime library '%s': its version is %s; pass one of 1.%d or "
+            "later with --ort-lib",
+            path, runtime->version, OQ_ORT_MINOR_MINIMUM);
     }
     return ONNXPTQ_OK;
 }
@@ -96,7 +99,8 @@ static enum onnxptq_status load_runtime(struct oq_runtime *runtime, const char *
 }
 
 /* The environment is one per process and may live longer than this runtime or come from the program
- * around us, so its own messages go nowhere and hold no pointer to us; each session has a logger of its own. */
+ * around us, so its own messages go nowhere and hold no pointer to us; each session has a logger of
+ * its own. */
 static void ORT_API_CALL drop_message(void *param, OrtLoggingLevel severity, const char *category,
                                       const char *logid, const char *location,
                                       const char *message) {
@@ -110,12 +114,13 @@ static void ORT_API_CALL drop_message(void *param, OrtLoggingLevel severity, con
 
 static enum onnxptq_status create_environment(struct oq_runtime *runtime,
                                               struct onnxptq_error *error) {
-    OQ_TRY(oq_ort_check(runtime->api,
-                        runtime->api->CreateEnvWithCustomLogger(
-                            drop_message, NULL, ORT_LOGGING_LEVEL_WARNING, "onnxptq", &runtime->env),
-                        ONNXPTQ_ERROR_RUNTIME, error, "cannot create the environment of '%s'",
-                        runtime->path));
-    /* Not enough on recent Linux builds, where the caller sets ORT_DISABLE_TELEMETRY (onnxptq.h). */
+    OQ_TRY(oq_ort_check(
+        runtime->api,
+        runtime->api->CreateEnvWithCustomLogger(drop_message, NULL, ORT_LOGGING_LEVEL_WARNING,
+                                                "onnxptq", &runtime->env),
+        ONNXPTQ_ERROR_RUNTIME, error, "cannot create the environment of '%s'", runtime->path));
+    /* Not enough on recent Linux builds, where the caller sets ORT_DISABLE_TELEMETRY (onnxptq.h).
+     */
     return oq_ort_check(runtime->api, runtime->api->DisableTelemetryEvents(runtime->env),
                         ONNXPTQ_ERROR_RUNTIME, error, "cannot switch telemetry off in '%s'",
                         runtime->path);
@@ -172,4 +177,11 @@ size_t oq_runtime_n_libraries(const struct oq_runtime *runtime) {
 
 const char *oq_runtime_library_name(const struct oq_runtime *runtime, size_t index) {
     return runtime->custom_ops.libraries[index].name;
+}
+
+bool oq_runtime_has_accelerators(const struct oq_runtime *runtime) {
+    for (size_t i = 0; i < runtime->providers.n; i++) {
+        if (strcmp(runtime->providers.items[i].name, "CPUExecutionProvider") != 0) return true;
+    }
+    return false;
 }

@@ -1,8 +1,9 @@
 /*
  * ONNX Runtime, loaded at run time. Only this folder includes its header.
  *
- * One oq_runtime = one loaded library + one environment + the user's custom-op libraries and providers,
- * so that every session, without exception, is built by oq_session_create() with all of them.
+ * One oq_runtime = one loaded library + one environment + the user's custom-op libraries and
+ * providers, so that every session, without exception, is built by oq_session_create() with all of
+ * them.
  */
 #ifndef OQ_RUNTIME_RUNTIME_H
 #define OQ_RUNTIME_RUNTIME_H
@@ -11,11 +12,11 @@
 
 struct oq_runtime;
 
-/* Loads the runtime library (options->ort_library, $ONNXPTQ_ORT_LIB, the built-in path, the loader's default), creates
- * the environment, checks the providers against those that this runtime has, resolves the custom-op
- * libraries to absolute paths (duplicates dropped: same file and same function) and proves that each
- * loads and registers, one by one, in a throw-away session options. Runtime messages go to `log`
- * (borrowed; lives as long as the runtime). */
+/* Loads the runtime library (options->ort_library, $ONNXPTQ_ORT_LIB, the built-in path, the
+ * loader's default), creates the environment, checks the providers against those that this runtime
+ * has, resolves the custom-op libraries to absolute paths (duplicates dropped: same file and same
+ * function) and proves that each loads and registers, one by one, in a throw-away session options.
+ * Runtime messages go to `log` (borrowed; lives as long as the runtime). */
 enum onnxptq_status oq_runtime_open(const struct onnxptq_runtime_options *options,
                                     const struct oq_log *log, struct oq_runtime **out,
                                     struct onnxptq_error *error) OQ_MUST_USE;
@@ -27,5 +28,8 @@ const char *oq_runtime_library(const struct oq_runtime *runtime); /* path as loa
 /* Custom-op libraries after dropping duplicates, as the user wrote them. */
 size_t oq_runtime_n_libraries(const struct oq_runtime *runtime);
 const char *oq_runtime_library_name(const struct oq_runtime *runtime, size_t index);
+
+/* True when the user's providers are others than CPU alone. */
+bool oq_runtime_has_accelerators(const struct oq_runtime *runtime);
 
 #endif

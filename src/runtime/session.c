@@ -12,11 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the runtime calls a warning (a kernel it would rather have, an unused initializer) is about the user's
- * model, not about what we do with it: detail. */
+/* What the runtime calls a warning (a kernel it would rather have, an unused initializer) is about
+ * the user's model, not about what we do with it: detail. */
 static void ORT_API_CALL log_message(void *param, OrtLoggingLevel severity, const char *category,
-                                     const char *logid, const char *location,
-                                     const char *message) {
+                                     const char *logid, const char *location, const char *message) {
     struct oq_session_logger *logger = param;
     (void)category;
     (void)logid;
@@ -111,7 +110,8 @@ static void mark_unknown(struct oq_session_edge *edge, Onnx__ValueInfoProto *con
     }
 }
 
-/* The runtime's answer for a declaration without a shape is that for a scalar; the model itself tells them apart. */
+/* The runtime's answer for a declaration without a shape is that for a scalar; the model itself
+ * tells them apart. */
 static enum onnxptq_status find_unknown_ranks(struct oq_session *session,
                                               const struct oq_session_spec *spec,
                                               struct onnxptq_error *error) {
@@ -171,8 +171,8 @@ static enum onnxptq_status read_declarations(struct oq_session *session,
                      api->SessionGetOutputTypeInfo, &session->outputs, error));
     OQ_TRY(find_unknown_ranks(session, spec, error));
     session->smallest = find_smallest(&session->outputs);
-    session->copies = calloc(session->inputs.n > 0 ? session->inputs.n : 1,
-                             sizeof *session->copies);
+    session->copies =
+        calloc(session->inputs.n > 0 ? session->inputs.n : 1, sizeof *session->copies);
     if (session->copies == NULL) return oq_fail_memory(error, "a session");
     return ONNXPTQ_OK;
 }
@@ -182,10 +182,9 @@ static enum onnxptq_status build_session(struct oq_session *session, struct oq_r
                                          struct onnxptq_error *error) {
     const OrtApi *api = session->api;
     if (session->purpose == NULL) return oq_fail_memory(error, "a session");
-    OQ_TRY(oq_ort_check(api,
-                        api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault,
-                                                 &session->memory),
-                        ONNXPTQ_ERROR_RUNTIME, error, "cannot describe memory to ONNX Runtime"));
+    OQ_TRY(oq_ort_check(
+        api, api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &session->memory),
+        ONNXPTQ_ERROR_RUNTIME, error, "cannot describe memory to ONNX Runtime"));
     OrtSessionOptions *options = NULL;
     OQ_TRY(oq_session_options_create(runtime, spec, &options, error));
     enum onnxptq_status status = load_model(session, runtime, spec, options, error);
@@ -193,8 +192,9 @@ static enum onnxptq_status build_session(struct oq_session *session, struct oq_r
     return status != ONNXPTQ_OK ? status : read_declarations(session, spec, error);
 }
 
-enum onnxptq_status oq_session_create(struct oq_runtime *runtime, const struct oq_session_spec *spec,
-                                      struct oq_session **out, struct onnxptq_error *error) {
+enum onnxptq_status oq_session_create(struct oq_runtime *runtime,
+                                      const struct oq_session_spec *spec, struct oq_session **out,
+                                      struct onnxptq_error *error) {
     struct oq_session *session = calloc(1, sizeof *session);
     if (session == NULL) return oq_fail_memory(error, "a session");
     session->api = runtime->api;

@@ -6,8 +6,8 @@
 
 #include "runtime/runtime.h"
 
-/* What an observer sees: one tensor, each time it is produced. `data` is any element type; strings and
- * tensors that do not lie in host memory come with data NULL. */
+/* What an observer sees: one tensor, each time it is produced. `data` is any element type; strings
+ * and tensors that do not lie in host memory come with data NULL. */
 struct oq_observed {
     int64_t slot;
     int type; /* TensorProto.DataType */
@@ -21,12 +21,13 @@ struct oq_observed {
     void *parallel_context;
 };
 
-/* The in-process operator: domain "onnxptq", type "Observe", one input of any tensor type, no output, attribute
- * `slot`. */
+/* The in-process operator: domain "onnxptq", type "Observe", one input of any tensor type, no
+ * output, attribute `slot`. */
 #define OQ_OBSERVE_DOMAIN "onnxptq"
 #define OQ_OBSERVE_TYPE "Observe"
 struct oq_observer_hook {
-    /* Called from the run, one call at a time for the nodes of one graph. Return false to fail the run. */
+    /* Called from the run, one call at a time for the nodes of one graph. Return false to fail the
+     * run. */
     bool (*observe)(void *user, const struct oq_observed *tensor);
     void *user;
 };
@@ -39,16 +40,20 @@ struct oq_session_spec {
     const char *weights_folder; /* of external data, or NULL */
     enum oq_optimization optimization;
     bool no_prepacking; /* keeps packed copies of the weights out of memory */
-    const struct oq_observer_hook *hook; /* NULL: no Observe operator in this model; outlives the session */
+    bool cpu_only;      /* leave the user's providers out */
+    const struct oq_observer_hook
+        *hook;           /* NULL: no Observe operator in this model; outlives the session */
     const char *purpose; /* for messages: "calibration", "check of the quantized model", ... */
 };
 
 struct oq_session;
 
-/* Every session of the project is made here: all custom-op libraries in the user's order, providers in the
- * user's order, threads. The runtime's message is passed on with what was being done in front. */
-enum onnxptq_status oq_session_create(struct oq_runtime *runtime, const struct oq_session_spec *spec,
-                                      struct oq_session **out, struct onnxptq_error *error) OQ_MUST_USE;
+/* Every session of the project is made here: all custom-op libraries in the user's order, providers
+ * in the user's order, threads. The runtime's message is passed on with what was being done in
+ * front. */
+enum onnxptq_status oq_session_create(struct oq_runtime *runtime,
+                                      const struct oq_session_spec *spec, struct oq_session **out,
+                                      struct onnxptq_error *error) OQ_MUST_USE;
 void oq_session_destroy(struct oq_session *session); /* NULL is allowed */
 
 /* Declarations: name, type, rank, shape (-1 unknown), data NULL. Rank unknown or not a tensor: type
@@ -58,11 +63,12 @@ size_t oq_session_n_outputs(const struct oq_session *session);
 const struct onnxptq_tensor *oq_session_input(const struct oq_session *session, size_t index);
 const struct onnxptq_tensor *oq_session_output(const struct oq_session *session, size_t index);
 
-/* Runs once. `inputs` in the order of the declarations (name, type, shape, data set). When `outputs` is
- * NULL nothing is fetched beyond what the runtime demands; else it is filled with one tensor per
- * declared output, valid until the next run or destroy. Outputs that are no dense numeric tensors (strings, sequences, absent
- * optionals) have type STRING or UNDEFINED and data NULL. */
+/* Runs once. `inputs` in the order of the declarations (name, type, shape, data set). When
+ * `outputs` is NULL nothing is fetched beyond what the runtime demands; else it is filled with one
+ * tensor per declared output, valid until the next run or destroy. Outputs that are no dense
+ * numeric tensors (strings, sequences, absent optionals) have type STRING or UNDEFINED and data
+ * NULL. */
 enum onnxptq_status oq_session_run(struct oq_session *session, const struct onnxptq_tensor *inputs,
-                                   struct onnxptq_tensor *outputs,
-                                   struct onnxptq_error *error) OQ_MUST_USE;
+                                   struct onnxptq_tensor *outputs, struct onnxptq_error *error)
+    OQ_MUST_USE;
 #endif

@@ -5,15 +5,15 @@
 
 static OrtStatus *set_config(const OrtApi *api, OrtSessionOptions *options,
                              const struct oq_session_spec *spec) {
-    /* Two sessions take turns when models are compared: the one at rest must leave the processors alone. */
+    /* Two sessions take turns when models are compared: the one at rest must leave the processors
+     * alone. */
     OrtStatus *ort = api->AddSessionConfigEntry(options, "session.force_spinning_stop", "1");
     if (ort == NULL && spec->no_prepacking) {
         ort = api->AddSessionConfigEntry(options, "session.disable_prepacking", "1");
     }
     if (ort == NULL && spec->weights_folder != NULL) {
-        ort = api->AddSessionConfigEntry(options,
-                                         "session.model_external_initializers_file_folder_path",
-                                         spec->weights_folder);
+        ort = api->AddSessionConfigEntry(
+            options, "session.model_external_initializers_file_folder_path", spec->weights_folder);
     }
     return ort;
 }
@@ -38,7 +38,7 @@ enum onnxptq_status oq_session_options_create(const struct oq_runtime *runtime,
     enum onnxptq_status status =
         oq_ort_check(api, set_execution(api, options, spec, runtime->threads),
                      ONNXPTQ_ERROR_RUNTIME, error, "cannot set the options of a session");
-    if (status == ONNXPTQ_OK) {
+    if (status == ONNXPTQ_OK && !spec->cpu_only) {
         status = oq_providers_append(&runtime->providers, api, options, error);
     }
     if (status != ONNXPTQ_OK) {

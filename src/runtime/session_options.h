@@ -10,7 +10,7 @@
 /* Libraries, providers, threads and the settings of `spec`; no observer yet. */
 enum onnxptq_status oq_session_options_create(const struct oq_runtime *runtime,
                                               const struct oq_session_spec *spec,
-                                              OrtSessionOptions **out,
-                                              struct onnxptq_error *error) OQ_MUST_USE;
+                                              OrtSessionOptions **out, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 #endif

@@ -27,8 +27,7 @@ static void release_inputs(struct oq_session *session) {
 
 /* Kernels read whole elements: data that does not lie on a multiple of their size is copied. */
 static enum onnxptq_status align_input(struct oq_session *session, size_t index,
-                                       struct onnxptq_tensor *tensor,
-                                       struct onnxptq_error *error) {
+                                       struct onnxptq_tensor *tensor, struct onnxptq_error *error) {
     size_t element = oq_type_size((int)tensor->type);
     if (element <= 1 || tensor->size == 0 || (uintptr_t)tensor->data % element == 0) {
         return ONNXPTQ_OK;
@@ -66,8 +65,8 @@ static enum onnxptq_status run_model(struct oq_session *session, bool all_output
                                           (const OrtValue *const *)session->inputs.values,
                                           session->inputs.n, session->outputs.names + first, n,
                                           session->outputs.values + first),
-                        ONNXPTQ_ERROR_RUNTIME, error,
-                        "cannot run the model in ONNX Runtime for %s", session->purpose);
+                        ONNXPTQ_ERROR_RUNTIME, error, "cannot run the model in ONNX Runtime for %s",
+                        session->purpose);
 }
 
 static enum onnxptq_status read_outputs(struct oq_session *session, struct onnxptq_tensor *outputs,

@@ -29,8 +29,8 @@ struct oq_session {
     OrtSession *session;
     OrtMemoryInfo *memory; /* of the host */
     struct oq_session_edge inputs, outputs;
-    void **copies;         /* of inputs at odd addresses; one per input */
-    size_t smallest;       /* output that costs least to fetch */
+    void **copies;   /* of inputs at odd addresses; one per input */
+    size_t smallest; /* output that costs least to fetch */
     struct oq_observe_op observe;
     struct oq_session_logger logger;
 };

@@ -85,8 +85,8 @@ enum onnxptq_status oq_value_read(const OrtApi *api, const OrtValue *value,
     OrtStatus *ort = value == NULL ? NULL : api->IsTensor(value, &is_tensor);
     if (ort == NULL && is_tensor) ort = api->HasValue(value, &has_value);
     if (ort == NULL && has_value) ort = read_tensor(api, value, &tensor);
-    OQ_TRY(oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error, "cannot read output '%s'",
-                        out->name));
+    OQ_TRY(
+        oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error, "cannot read output '%s'", out->name));
     *out = tensor;
     return ONNXPTQ_OK;
 }

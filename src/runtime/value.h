@@ -13,11 +13,11 @@ enum onnxptq_status oq_value_create(const OrtApi *api, const OrtMemoryInfo *memo
                                     const struct onnxptq_tensor *tensor, OrtValue **out,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 
-/* Describes `value` (NULL: absent); the data is borrowed from it. Anything but a dense numeric tensor in host memory comes out
- * with data NULL. `name` is left alone. */
+/* Describes `value` (NULL: absent); the data is borrowed from it. Anything but a dense numeric
+ * tensor in host memory comes out with data NULL. `name` is left alone. */
 enum onnxptq_status oq_value_read(const OrtApi *api, const OrtValue *value,
-                                  struct onnxptq_tensor *out,
-                                  struct onnxptq_error *error) OQ_MUST_USE;
+                                  struct onnxptq_tensor *out, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 /* Type and shape of a declaration; UNDEFINED when it is no tensor or has more dimensions than
  * ONNXPTQ_MAX_RANK. A missing shape looks like that of a scalar. `name` is left alone. */

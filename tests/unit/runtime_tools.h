@@ -1,6 +1,6 @@
 /*
- * Opening the runtime and sessions of models made in memory, for unit tests. Functions fail the running test when they
- * cannot do their work.
+ * Opening the runtime and sessions of models made in memory, for unit tests. Functions fail the
+ * running test when they cannot do their work.
  */
 #ifndef OQ_TEST_RUNTIME_TOOLS_H
 #define OQ_TEST_RUNTIME_TOOLS_H

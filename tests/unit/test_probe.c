@@ -1,5 +1,6 @@
 /*
- * Which operators of a model are known to the runtime and the libraries, and the message about the others.
+ * Which operators of a model are known to the runtime and the libraries, and the message about the
+ * others.
  */
 #include "model_builder.h"
 #include "runtime/probe.h"
@@ -140,7 +141,8 @@ static void test_without_inputs(void **state) {
 
 static void test_in_a_body(void **state) {
     struct oq_model *model = make_model(17);
-    Onnx__NodeProto *node = oq_test_add_node(model, oq_test_main_graph(model), "If", "if", "X", "Z");
+    Onnx__NodeProto *node =
+        oq_test_add_node(model, oq_test_main_graph(model), "If", "if", "X", "Z");
     static const char *const names[] = {"then_branch", "else_branch"};
     for (size_t i = 0; i < 2; i++) {
         Onnx__GraphProto *body = oq_test_add_body(model, node, names[i], names[i]);
@@ -246,7 +248,8 @@ static void test_message_with_very_many(void **state) {
     struct oq_model *model = make_model(17);
     for (int i = 0; i < 300; i++) {
         const char *op = oq_arena_printf(oq_model_arena(model), "nobody::OperatorNumber%d", i);
-        const char *name = oq_arena_printf(oq_model_arena(model), "a rather long name of node %d", i);
+        const char *name =
+            oq_arena_printf(oq_model_arena(model), "a rather long name of node %d", i);
         add(model, op, name, name);
     }
     assert_int_equal(require_all(*state, model), ONNXPTQ_ERROR_MISSING_OPERATOR);
@@ -258,9 +261,9 @@ static void test_message_with_very_many(void **state) {
 
 static void test_hostile_names(void **state) {
     static const char *const ops[] = {
-        "\xff\xfe::\xff",         "a::b\nc%s%n",           "onnxptq.end::End", "a:: ",
-        "is not a::registered",   "Conv\x01",              "::Conv",           "ai.onnx::Nothing",
-        "No Op registered for::X"};
+        "\xff\xfe::\xff", "a::b\nc%s%n",          "onnxptq.end::End",
+        "a:: ",           "is not a::registered", "Conv\x01",
+        "::Conv",         "ai.onnx::Nothing",     "No Op registered for::X"};
     struct oq_model *model = make_model(17);
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         add(model, ops[i], "node\xff", oq_arena_printf(oq_model_arena(model), "y%zu", i));
@@ -293,10 +296,10 @@ static int close_runtime(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_and_unknown),     cmocka_unit_test(test_domain_without_import),
-        cmocka_unit_test(test_without_inputs),        cmocka_unit_test(test_in_a_body),
-        cmocka_unit_test(test_local_functions),       cmocka_unit_test(test_nothing_missing),
-        cmocka_unit_test(test_message_lists_all),     cmocka_unit_test(test_message_with_very_many),
+        cmocka_unit_test(test_known_and_unknown), cmocka_unit_test(test_domain_without_import),
+        cmocka_unit_test(test_without_inputs),    cmocka_unit_test(test_in_a_body),
+        cmocka_unit_test(test_local_functions),   cmocka_unit_test(test_nothing_missing),
+        cmocka_unit_test(test_message_lists_all), cmocka_unit_test(test_message_with_very_many),
         cmocka_unit_test(test_hostile_names),
     };
     return cmocka_run_group_tests(tests, open_runtime, close_runtime);

@@ -1,5 +1,6 @@
 /*
- * Loading ONNX Runtime and the custom operator libraries: what works, and the reason given for what does not.
+ * Loading ONNX Runtime and the custom operator libraries: what works, and the reason given for what
+ * does not.
  */
 #include "base/file.h"
 #include "runtime/runtime.h"
@@ -100,8 +101,7 @@ static void expect_error(enum onnxptq_status expected, enum onnxptq_status got, 
 
 static void expect_bad_runtime(const char *path, const char *reason) {
     struct oq_runtime *runtime;
-    enum onnxptq_status got =
-        open_runtime(path, (struct list){{0}}, (struct list){{0}}, &runtime);
+    enum onnxptq_status got = open_runtime(path, (struct list){{0}}, (struct list){{0}}, &runtime);
     expect_error(ONNXPTQ_ERROR_RUNTIME, got, (struct list){{path, reason, "--ort-lib"}});
     assert_null(runtime);
 }
@@ -154,8 +154,8 @@ static void test_runtime_from_environment(void **state) {
                  (struct list){{"/no/such/thing.so", "ONNXPTQ_ORT_LIB", "no such file"}});
     /* The option goes before the variable. */
     expect_bad_runtime("/no/other.so", "no such file");
-    assert_int_equal(kept != NULL ? setenv("ONNXPTQ_ORT_LIB", kept, 1) : unsetenv("ONNXPTQ_ORT_LIB"),
-                     0);
+    assert_int_equal(
+        kept != NULL ? setenv("ONNXPTQ_ORT_LIB", kept, 1) : unsetenv("ONNXPTQ_ORT_LIB"), 0);
     free(kept);
 }
 
@@ -172,9 +172,9 @@ static void test_library_given_twice_counts_once(void **state) {
     (void)state;
     const char *link = path_in_folder("link.so");
     assert_int_equal(symlink(OPS "libdummy.so", link), 0);
-    expect_good((struct list){{OPS "libdummy.so", OPS "libdummy.so", link,
-                               OPS "../test-ops/libdummy.so"}},
-                (struct list){{0}}, 1);
+    expect_good(
+        (struct list){{OPS "libdummy.so", OPS "libdummy.so", link, OPS "../test-ops/libdummy.so"}},
+        (struct list){{0}}, 1);
 }
 
 static void test_relative_path(void **state) {
@@ -208,7 +208,8 @@ static void test_bad_libraries(void **state) {
                        "no shared library");
     expect_bad_library((struct list){{OPS "libnoentry.so"}}, "no entry point 'RegisterCustomOps'");
     expect_bad_library((struct list){{OPS "libdummy.so@Missing"}}, "no entry point 'Missing'");
-    expect_bad_library((struct list){{OPS "librefusing.so"}}, "licence of the operators has expired");
+    expect_bad_library((struct list){{OPS "librefusing.so"}},
+                       "licence of the operators has expired");
     /* The one that fails is named, not the good one before it. */
     expect_bad_library((struct list){{OPS "libdummy.so", OPS "librefusing.so"}}, "licence");
 }
@@ -216,9 +217,9 @@ static void test_bad_libraries(void **state) {
 static void test_two_libraries_of_one_domain(void **state) {
     (void)state;
     struct oq_runtime *runtime;
-    enum onnxptq_status got =
-        open_runtime(NULL, (struct list){{OPS "libdummy.so", OPS "libtopidx.so", OPS "libother.so"}},
-                     (struct list){{0}}, &runtime);
+    enum onnxptq_status got = open_runtime(
+        NULL, (struct list){{OPS "libdummy.so", OPS "libtopidx.so", OPS "libother.so"}},
+        (struct list){{0}}, &runtime);
     expect_error(ONNXPTQ_ERROR_LIBRARY, got,
                  (struct list){{OPS "libdummy.so", OPS "libother.so", "same domain"}});
 }

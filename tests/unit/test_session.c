@@ -61,7 +61,8 @@ static bool remember(void *user, const struct oq_observed *tensor) {
     return seen->limit == 0 || seen->calls < seen->limit;
 }
 
-static void observe(struct oq_model *model, Onnx__GraphProto *graph, const char *name, int64_t slot) {
+static void observe(struct oq_model *model, Onnx__GraphProto *graph, const char *name,
+                    int64_t slot) {
     Onnx__NodeProto *node = oq_test_add_node(model, graph, "onnxptq::Observe", "watcher", name, "");
     assert_true(oq_node_set_int(model, node, "slot", slot));
 }
@@ -113,8 +114,8 @@ static void test_run(void **state) {
     const float values[8] = {-1, 2, -3, 4, 5, -6, 7, -8}, expected[8] = {0, 2, 0, 4, 5, 0, 7, 0};
     memcpy(odd + 1, values, sizeof values);
     for (size_t rows = 1; rows <= 2; rows++) {
-        struct onnxptq_tensor output, input =
-                                          oq_test_tensor(FLOAT, rows == 1 ? "1,4" : "2,4", odd + 1);
+        struct onnxptq_tensor output,
+            input = oq_test_tensor(FLOAT, rows == 1 ? "1,4" : "2,4", odd + 1);
         assert_int_equal(oq_session_run(session, &input, &output, &error), ONNXPTQ_OK);
         assert_string_equal(output.name, "Y");
         assert_int_equal(output.type, FLOAT);
@@ -278,7 +279,7 @@ static void test_observer_stops_the_run(void **state) {
 
 /* Inputs, strings and constants can be observed; each element type is told. */
 static void test_observer_takes_every_tensor_type(void **state) {
-    static const int types[] = {ONNXPTQ_TYPE_STRING, ONNXPTQ_TYPE_BOOL,    ONNXPTQ_TYPE_FLOAT16,
+    static const int types[] = {ONNXPTQ_TYPE_STRING, ONNXPTQ_TYPE_BOOL,     ONNXPTQ_TYPE_FLOAT16,
                                 ONNXPTQ_TYPE_INT64,  ONNXPTQ_TYPE_BFLOAT16, ONNXPTQ_TYPE_DOUBLE,
                                 ONNXPTQ_TYPE_UINT8};
     const float values[4] = {1, 2, 3, 4};

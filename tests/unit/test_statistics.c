@@ -1,5 +1,6 @@
 /*
- * Kernels against a plain loop, to the bit, on every instruction set of this machine; statistics of tensors.
+ * Kernels against a plain loop, to the bit, on every instruction set of this machine; statistics of
+ * tensors.
  */
 #include "base/number.h"
 #include "calib/minmax.h"
@@ -25,7 +26,7 @@ static uint64_t next_random(uint64_t *state) {
 enum mix { MIX_FINITE, MIX_SPECIAL, MIX_BITS, MIX_NOTHING_FINITE, MIX_KINDS };
 
 static float make_float(enum mix mix, uint64_t *state) {
-    static const float special[] = {0.0F,     -0.0F,  INFINITY, -INFINITY, NAN,
+    static const float special[] = {0.0F,    -0.0F,    INFINITY, -INFINITY, NAN,
                                     3.4e38F, -3.4e38F, 1e-42F,   -1e-42F,   1.0F};
     uint32_t bits = (uint32_t)(next_random(state) << 16) ^ (uint32_t)next_random(state);
     float value = (float)(int32_t)bits * 1e-6F;
@@ -66,9 +67,10 @@ static void reversed_for(const struct oq_observed *self, size_t n, void (*fn)(vo
     *calls += n;
 }
 
-static struct oq_observed make_tensor(int type, const void *data, size_t rank, const int64_t *shape) {
-    struct oq_observed tensor = {.type = type, .rank = rank, .shape = shape, .n_elements = 1,
-                                 .data = data};
+static struct oq_observed make_tensor(int type, const void *data, size_t rank,
+                                      const int64_t *shape) {
+    struct oq_observed tensor = {
+        .type = type, .rank = rank, .shape = shape, .n_elements = 1, .data = data};
     for (size_t i = 0; i < rank; i++) {
         tensor.n_elements *= (size_t)shape[i];
     }
@@ -79,7 +81,8 @@ static struct oq_observed make_tensor(int type, const void *data, size_t rank, c
 
 static void test_f32_equals_plain(void **state) {
     (void)state;
-    static const size_t sizes[] = {0, 1, 2, 7, 15, 16, 17, 63, 64, 65, 1000, 4095, 4096, 4097, 20000};
+    static const size_t sizes[] = {0,  1,  2,    7,    15,   16,   17,   63,
+                                   64, 65, 1000, 4095, 4096, 4097, 20000};
     uint64_t seed = 1;
     unsigned char *bytes = malloc(20000 * sizeof(float) + 1);
     float *values = malloc(20000 * sizeof *values);
@@ -94,9 +97,9 @@ static void test_f32_equals_plain(void **state) {
             if (sizes[s] > 0) memcpy(bytes + 1, values, sizes[s] * sizeof *values);
             for (int level = 0; level < OQ_MINMAX_LEVELS; level++) {
                 if (!oq_minmax_supports((enum oq_minmax_level)level)) continue;
-                assert_same_extremes(expected, oq_minmax_run((enum oq_minmax_level)level,
-                                                             ONNXPTQ_TYPE_FLOAT, bytes + 1,
-                                                             sizes[s]));
+                assert_same_extremes(expected,
+                                     oq_minmax_run((enum oq_minmax_level)level, ONNXPTQ_TYPE_FLOAT,
+                                                   bytes + 1, sizes[s]));
             }
             struct oq_minmax best = oq_minmax_f32(values, sizes[s]);
             assert_same_bits(expected.min, (double)best.min);
@@ -122,9 +125,8 @@ static void check_half_type(int type, float (*convert)(uint16_t)) {
         if (!oq_minmax_supports((enum oq_minmax_level)level)) continue;
         for (size_t first = 0; first < N; first += 257) {
             size_t n = N - first < 257 ? N - first : 257;
-            assert_same_extremes(
-                plain_extremes(values + first, n),
-                oq_minmax_run((enum oq_minmax_level)level, type, bits + first, n));
+            assert_same_extremes(plain_extremes(values + first, n),
+                                 oq_minmax_run((enum oq_minmax_level)level, type, bits + first, n));
         }
         assert_same_extremes(plain_extremes(values, N),
                              oq_minmax_run((enum oq_minmax_level)level, type, bits, N));
@@ -315,8 +317,7 @@ static void test_merge_equals_one_pass(void **state) {
     }
     for (size_t t = 0; t < TENSORS; t++) {
         const int64_t shape[] = {1, WIDTH - (int64_t)(t % 2)};
-        struct oq_observed tensor =
-            make_tensor(ONNXPTQ_TYPE_FLOAT, values + t * WIDTH, 2, shape);
+        struct oq_observed tensor = make_tensor(ONNXPTQ_TYPE_FLOAT, values + t * WIDTH, 2, shape);
         oq_statistics_update(&whole, &tensor, t);
         oq_statistics_update(&part[t % 3], &tensor, t);
     }

@@ -1,5 +1,6 @@
 /*
- * Watching tensors while a model runs: which, where, over several samples, and what happens when it fails.
+ * Watching tensors while a model runs: which, where, over several samples, and what happens when it
+ * fails.
  */
 #include "calib/watch.h"
 #include "calib/watch_model.h"
@@ -17,9 +18,9 @@
 /* cmocka.h stays after what it needs */
 #include <cmocka.h>
 
-#define FLOAT     ONNXPTQ_TYPE_FLOAT
+#define FLOAT ONNXPTQ_TYPE_FLOAT
 #define N_SAMPLES 5
-#define WIDTH     4
+#define WIDTH 4
 #define MAX_WATCH 16
 
 static struct onnxptq_error error;
@@ -178,7 +179,8 @@ static void test_max_runs(void **state) {
     release(&bench);
 }
 
-/* Weights large enough to lie in the file beside the model, with a weight among the watched values. */
+/* Weights large enough to lie in the file beside the model, with a weight among the watched values.
+ */
 static void test_weights_from_the_file(void **state) {
     struct bench bench;
     float weight[WIDTH * 64];
@@ -218,7 +220,8 @@ static void test_behind_a_custom_operator(void **state) {
 
 /* ---- Values that are no dense numbers ---- */
 
-/* A sequence that only the runtime can tell (through If), one that the node's type tells, a string. */
+/* A sequence that only the runtime can tell (through If), one that the node's type tells, a string.
+ */
 static void test_values_without_numbers(void **state) {
     struct bench bench;
     make_bench(&bench, *state);
@@ -237,8 +240,8 @@ static void test_values_without_numbers(void **state) {
     oq_test_add_output(model, graph, "tensor", FLOAT, NULL);
     oq_test_add_output(model, graph, "text", ONNXPTQ_TYPE_STRING, NULL);
     start(&bench);
-    static const char *const names[] = {"sequence", "same", "again", "optional",
-                                        "still",    "length", "tensor", "text", "X"};
+    static const char *const names[] = {"sequence", "same",   "again", "optional", "still",
+                                        "length",   "tensor", "text",  "X"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         watch_name(&bench, names[i]);
     }
@@ -262,8 +265,8 @@ static void add_output(struct bench *bench, Onnx__GraphProto *graph, const char 
     oq_test_add_output(bench->model, graph, name, type, NULL);
 }
 
-/* If(sum(X) > 0) { then: X + X } else { X - X }, where the condition is false for every sample: only `minus` is made, and the
- * captured X counts once a run. */
+/* If(sum(X) > 0) { then: X + X } else { X - X }, where the condition is false for every sample:
+ * only `minus` is made, and the captured X counts once a run. */
 static void test_in_a_branch(void **state) {
     struct bench bench;
     make_bench(&bench, *state);
@@ -339,7 +342,8 @@ static void test_observers_stand_in_reverse_order(void **state) {
     add(&bench, "Abs", "b", "Y");
     oq_test_add_output(bench.model, main_graph(&bench), "Y", FLOAT, "1,4");
     start(&bench);
-    static const char *const names[] = {"b", "X", "Y", "a"}, *const expected[] = {"Y", "b", "a", "X"};
+    static const char *const names[] = {"b", "X", "Y", "a"}, *const expected[] = {"Y", "b", "a",
+                                                                                  "X"};
     for (size_t i = 0; i < 4; i++) {
         watch_name(&bench, names[i]);
     }
