@@ -4,6 +4,7 @@
 #include "console.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,6 +16,16 @@ void console_init(struct console *console) {
     bool colour = no_colour == NULL || no_colour[0] == '\0';
     *console = (struct console){.colour = colour && isatty(STDOUT_FILENO),
                                 .terminal = isatty(STDERR_FILENO)};
+}
+
+/* Opened for the wrong direction: using a stream that the caller closed still fails. */
+void streams_init(void) {
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
+        if (fcntl(stream, F_GETFD) == -1) {
+            int opened = open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+            (void)opened; /* takes the lowest free number, which is the stream's */
+        }
+    }
 }
 
 /* ---- Signals ------------------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ void console_clear_progress(struct console *console);
  * nevertheless; may be NULL. */
 enum exit_code console_finish(struct console *console, const char *done);
 
+/* Opens what the caller closed of the three standard streams, so that no file of ours takes its
+ * number. */
+void streams_init(void);
+
 /* Interrupt and termination end the run at its next step; broken pipes and full disks are errors,
  * not deaths. */
 void signals_init(void);

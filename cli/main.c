@@ -44,6 +44,7 @@ static enum exit_code refuse_word(struct console *console, const char *word) {
 int main(int argc, char **argv) {
     /* Before any runtime is loaded: recent ones look a server up otherwise. */
     setenv("ORT_DISABLE_TELEMETRY", "1", 1);
+    streams_init();
     signals_init();
     struct console console;
     console_init(&console);
