@@ -251,7 +251,7 @@ static enum onnxptq_status resolve_shape(struct random_input *input, struct onnx
     if (!oq_shape_elements(t->shape, t->rank, &input->elements) ||
         !oq_size_mul(input->elements, oq_type_size((int)t->type), &bytes)) {
         return oq_fail(
-            error, ONNXPTQ_ERROR_USAGE,
+            error, ONNXPTQ_ERROR_DATA,
             "cannot make random data for input '%s': %s has more elements than a machine can "
             "address",
             t->name, oq_describe_tensor(declared, (int)t->type, t->shape, t->rank));
