@@ -40,32 +40,37 @@ static bool parse_number(const char *text, uint64_t *out) {
     return true;
 }
 
+/* Absent is 0. */
+static enum onnxptq_status parse_entry(const char *location, const char *key, const char *value,
+                                       uint64_t *out, struct onnxptq_error *error) {
+    *out = 0;
+    if (value == NULL || parse_number(value, out)) {
+        return ONNXPTQ_OK;
+    }
+    return oq_fail(error, ONNXPTQ_ERROR_MODEL, "its external data '%s' has the %s '%s'", location,
+                   key, value);
+}
+
+static const char *find_entry(const Onnx__TensorProto *tensor, const char *key) {
+    for (size_t i = 0; i < tensor->n_external_data; i++) {
+        const Onnx__StringStringEntryProto *entry = tensor->external_data[i];
+        if (entry->key != NULL && strcmp(entry->key, key) == 0) {
+            return entry->value;
+        }
+    }
+    return NULL;
+}
+
 static enum onnxptq_status read_reference(const Onnx__TensorProto *tensor, struct reference *out,
                                           struct onnxptq_error *error) {
-    struct reference reference = {.location = NULL};
-    for (size_t i = 0; i < tensor->n_external_data; i++) {
-        const char *key = tensor->external_data[i]->key;
-        const char *value = tensor->external_data[i]->value;
-        if (key == NULL || value == NULL) {
-            continue;
-        }
-        bool good = true;
-        if (strcmp(key, "location") == 0) {
-            reference.location = value;
-        } else if (strcmp(key, "offset") == 0) {
-            good = parse_number(value, &reference.offset);
-        } else if (strcmp(key, "length") == 0) {
-            good = reference.has_length = parse_number(value, &reference.length);
-        }
-        if (!good) {
-            return oq_fail(error, ONNXPTQ_ERROR_MODEL, "its external data has %s '%s'", key, value);
-        }
-    }
-    if (reference.location == NULL || reference.location[0] == '\0') {
+    const char *length = find_entry(tensor, "length");
+    out->location = find_entry(tensor, "location");
+    out->has_length = length != NULL;
+    if (out->location == NULL || out->location[0] == '\0') {
         return oq_fail(error, ONNXPTQ_ERROR_MODEL, "its external data names no file");
     }
-    *out = reference;
-    return ONNXPTQ_OK;
+    OQ_TRY(parse_entry(out->location, "offset", find_entry(tensor, "offset"), &out->offset, error));
+    return parse_entry(out->location, "length", length, &out->length, error);
 }
 
 /* A link may lead elsewhere, but not out of the folder: models from strangers must not read any
@@ -148,12 +153,15 @@ static enum onnxptq_status place(const struct attachment *attachment, Onnx__Tens
     const uint64_t available =
         oq_data_file_mapping(oq_model_data_file(attachment->model, file))->size;
     size_t n_elements, size;
+    const bool known = oq_tensor_byte_size(tensor, &n_elements, &size);
     if (!reference.has_length) {
-        if (oq_tensor_byte_size(tensor, &n_elements, &size)) {
-            reference.length = size;
-        } else {
-            reference.length = available > reference.offset ? available - reference.offset : 0;
-        }
+        const uint64_t rest = available > reference.offset ? available - reference.offset : 0;
+        reference.length = known ? size : rest;
+    } else if (known && reference.length != size) {
+        return oq_fail(error, ONNXPTQ_ERROR_MODEL,
+                       "its shape and type ask for %zu bytes, its external data '%s' has %" PRIu64
+                       " for it",
+                       size, reference.location, reference.length);
     }
     if (reference.offset > available || reference.length > available - reference.offset) {
         return oq_fail(error, ONNXPTQ_ERROR_MODEL,

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Lengths of rewritten messages are known only afterwards, so they take this many bytes, padded. */
-#define LENGTH_BYTES 5
+/* The length of a rewritten message is known only afterwards: it gets this much room at first. */
+#define LENGTH_ROOM 5
 
 struct shrinker {
     const uint8_t *base; /* start of the file */
@@ -85,20 +85,19 @@ static enum onnxptq_status shrink_message(const struct shrinker *shrinker, struc
 static enum onnxptq_status rewrite_submessage(const struct shrinker *shrinker,
                                               const struct oq_wire_field *field,
                                               struct message inner) {
-    uint8_t head[OQ_WIRE_MAX_VARINT + LENGTH_BYTES] = {0};
+    uint8_t head[OQ_WIRE_MAX_VARINT + LENGTH_ROOM] = {0};
     const size_t tag = oq_wire_encode_tag(head, field->number, OQ_WIRE_LENGTH);
-    OQ_TRY(append(shrinker, head, tag + LENGTH_BYTES));
+    OQ_TRY(append(shrinker, head, tag + LENGTH_ROOM));
     const size_t start = shrinker->out->size;
     OQ_TRY(shrink_message(shrinker, inner));
-    const uint64_t size = shrinker->out->size - start;
+    const size_t size = shrinker->out->size - start;
     if (size > OQ_WIRE_MAX_SIZE) {
         return broken(shrinker, &inner, field->start, "a message is larger than protobuf allows");
     }
-    uint8_t *length = shrinker->out->data + start - LENGTH_BYTES;
-    for (unsigned i = 0; i < LENGTH_BYTES; i++) {
-        const uint8_t more = i + 1 < LENGTH_BYTES ? 0x80 : 0;
-        length[i] = (uint8_t)(((size >> (7 * i)) & 0x7fu) | more);
-    }
+    uint8_t *length = shrinker->out->data + start - LENGTH_ROOM;
+    const size_t used = oq_wire_encode(length, size);
+    memmove(length + used, length + LENGTH_ROOM, size);
+    shrinker->out->size -= LENGTH_ROOM - used;
     return ONNXPTQ_OK;
 }
 
