@@ -112,7 +112,7 @@ enum onnxptq_status oq_emit_raise_scales(struct oq_emitter *emitter, struct oq_e
 
 /* Scale of the pair that the node's data input reads; 0 when it reads none. */
 static float data_scale(const struct oq_emitter *emitter, const struct oq_node *node, uint32_t id) {
-    uint32_t data = node->op->weight_input == 0 ? 1 : 0;
+    uint32_t data = node->op && node->op->weight_input == 0 ? 1 : 0;
     uint32_t value = data < node->proto->n_input ? node->inputs[data] : OQ_NONE;
     uint32_t pair = value == OQ_NONE ? OQ_NONE : emitter->plan->first_pair[value];
     for (; pair != OQ_NONE; pair = emitter->plan->pairs[pair].next) {

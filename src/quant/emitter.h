@@ -1,6 +1,5 @@
 /*
- * What the files of the emitter share (emit.c, emit_range.c, emit_weight.c, emit_bias_scale.c,
- * emit_bias.c, emit_pair.c, emit_place.c, emit_shape.c). Private to them; others include
+ * What the files of the emitter share (emit.c and emit_*.c). Private to them; others include
  * quant/emit.h.
  *
  * Order of the work: ranges, weight scales and biases are computed first and may leave nodes float;
@@ -96,7 +95,7 @@ enum onnxptq_status oq_emit_ranges(struct oq_emitter *emitter, struct onnxptq_er
 /* Of a pair that was not dropped. */
 struct oq_quant_params oq_emit_pair_params(const struct oq_emitter *emitter, uint32_t pair);
 
-/* ---- emit_weight.c -------------------------------------------------------------------------- */
+/* ---- emit_weight_scale.c, emit_weight.c ------------------------------------------------------ */
 
 /* Scales of every weight; nodes whose weight has none are left float. */
 enum onnxptq_status oq_emit_weight_scales(struct oq_emitter *emitter, struct onnxptq_error *error);
