@@ -12,9 +12,9 @@ static const char *name_of(const struct oq_emitter *emitter, const struct oq_pla
 
 static enum onnxptq_status leave_float(struct oq_emitter *emitter, const struct oq_plan_bias *bias,
                                        const char *why, struct onnxptq_error *error) {
-    oq_emit_leave_float(emitter, bias->use.node);
+    oq_emit_leave_float(emitter, bias->node);
     return oq_emit_note(emitter, error, "node '%s' stays float: its bias '%s' %s",
-                        oq_graph_node(emitter->graph, bias->use.node)->name, name_of(emitter, bias),
+                        oq_graph_node(emitter->graph, bias->node)->name, name_of(emitter, bias),
                         why);
 }
 
@@ -57,7 +57,7 @@ static enum onnxptq_status plan_bias(struct oq_emitter *emitter, uint32_t id,
                                      struct onnxptq_error *error) {
     const struct oq_plan_bias *bias = &emitter->plan->biases[id];
     struct oq_emit_sum sum = {
-        .node = bias->use.node, .bias = bias->value, .channels = bias->channels};
+        .node = bias->node, .bias = bias->value, .channels = bias->channels};
     if (emitter->node_float[sum.node]) {
         return ONNXPTQ_OK;
     }
@@ -136,7 +136,7 @@ static enum onnxptq_status emit_bias(struct oq_emitter *emitter, const struct oq
 enum onnxptq_status oq_emit_biases(struct oq_emitter *emitter, struct onnxptq_error *error) {
     for (size_t i = 0; i < emitter->n_biases; i++) {
         const struct oq_emit_bias *made = &emitter->biases[i];
-        if (!emitter->node_float[emitter->plan->biases[made->bias].use.node]) {
+        if (!emitter->node_float[emitter->plan->biases[made->bias].node]) {
             OQ_TRY(emit_bias(emitter, made, error));
         }
     }

@@ -170,7 +170,7 @@ enum onnxptq_status oq_emit_float_bias_scales(struct oq_emitter *emitter,
         return oq_fail_memory(error, "biases");
     }
     for (size_t i = 0; i < emitter->plan->n_biases; i++) {
-        has_int32_bias[emitter->plan->biases[i].use.node] = true;
+        has_int32_bias[emitter->plan->biases[i].node] = true;
     }
     size_t n_copies = emitter->n_weights; /* those split off meanwhile are fitted already */
     for (size_t i = 0; i < n_copies; i++) {

@@ -169,6 +169,7 @@ static void plan_matmul_bias(struct oq_planner *planner, uint32_t weight_index) 
         struct oq_plan_bias plan_bias = {.value = a->inputs[bias_input],
                                          .pair = oq_plan_find_pair(planner->plan, data),
                                          .weight = weight_index,
+                                         .node = node,
                                          .use = {add->node, bias_input},
                                          .factor = 1.0,
                                          .channels = (size_t)bias->dims[0]};

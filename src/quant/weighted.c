@@ -165,6 +165,7 @@ static void add_weight_and_bias(struct oq_planner *planner, const struct weighte
     struct oq_plan_bias bias = {.value = node->inputs[w->bias_input],
                                 .pair = pair,
                                 .weight = weight,
+                                .node = w->node,
                                 .use = {w->node, (uint32_t)w->bias_input},
                                 .factor = 1.0,
                                 .channels = w->channels};

@@ -78,6 +78,7 @@ uint32_t scene_bias(struct scene *scene, uint32_t pair, uint32_t weight, const c
     struct oq_plan_bias bias = {
         .pair = pair, .weight = weight, .factor = 1.0, .channels = channels};
     bias.use = (struct oq_use){oq_test_node(scene->graph, node), 2};
+    bias.node = bias.use.node;
     bias.value = oq_graph_node(scene->graph, bias.use.node)->inputs[2];
     uint32_t id = oq_plan_add_bias(scene->plan, bias);
     assert_int_not_equal(id, OQ_NONE);
