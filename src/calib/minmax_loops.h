@@ -33,8 +33,9 @@
         return (type)(bits ^ (type)((type)(bits >> (sizeof(type) * 8 - 1)) & (high)));             \
     }
 
-#define DEFINE_LOOPS(name, set, attribute, type, low, high, infinity_bits)                         \
-    attribute static struct keys_##name fast_##name##_##set(const unsigned char *data, size_t n) { \
+#define DEFINE_LOOPS(name, set, type, low, high, infinity_bits)                                    \
+    TARGET_##set static struct keys_##name fast_##name##_##set(const unsigned char *data,          \
+                                                               size_t n) {                         \
         struct keys_##name keys = {.min = (high), .max = (low)};                                   \
         for (size_t i = 0; i < n; i++) {                                                           \
             type bits;                                                                             \
@@ -47,8 +48,8 @@
         }                                                                                          \
         return keys;                                                                               \
     }                                                                                              \
-    attribute static struct keys_##name masked_##name##_##set(const unsigned char *data,           \
-                                                              size_t n) {                          \
+    TARGET_##set static struct keys_##name masked_##name##_##set(const unsigned char *data,        \
+                                                                 size_t n) {                       \
         struct keys_##name keys = {.min = (high), .max = (low)};                                   \
         for (size_t i = 0; i < n; i++) {                                                           \
             type bits;                                                                             \
@@ -68,19 +69,21 @@
 
 #define LOOPS(name, set) {fast_##name##_##set, masked_##name##_##set}
 
+#define TARGET_base
 #if defined(__x86_64__)
+#define TARGET_avx2 __attribute__((target("avx2")))
+#define TARGET_avx512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define DEFINE_ALL(name, type, low, high, infinity_bits)                                           \
     DEFINE_KEYS(name, type, low, high)                                                             \
-    DEFINE_LOOPS(name, base, , type, low, high, infinity_bits)                                     \
-    DEFINE_LOOPS(name, avx2, __attribute__((target("avx2"))), type, low, high, infinity_bits)      \
-    DEFINE_LOOPS(name, avx512, __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))),      \
-                 type, low, high, infinity_bits)                                                   \
+    DEFINE_LOOPS(name, base, type, low, high, infinity_bits)                                       \
+    DEFINE_LOOPS(name, avx2, type, low, high, infinity_bits)                                       \
+    DEFINE_LOOPS(name, avx512, type, low, high, infinity_bits)                                     \
     static const struct loops_##name all_##name[] = {LOOPS(name, base), LOOPS(name, avx2),         \
                                                      LOOPS(name, avx512)};
 #else
 #define DEFINE_ALL(name, type, low, high, infinity_bits)                                           \
     DEFINE_KEYS(name, type, low, high)                                                             \
-    DEFINE_LOOPS(name, base, , type, low, high, infinity_bits)                                     \
+    DEFINE_LOOPS(name, base, type, low, high, infinity_bits)                                       \
     static const struct loops_##name all_##name[] = {LOOPS(name, base), LOOPS(name, base),         \
                                                      LOOPS(name, base)};
 #endif

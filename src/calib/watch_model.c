@@ -47,8 +47,8 @@ bool oq_watch_model_is_no_tensor(const struct oq_graph *graph, uint32_t value_id
 
 size_t oq_watch_model_blamed_slot(const char *message, size_t n_slots) {
     const char *at = strstr(message, NODE_PREFIX);
-    unsigned long long slot = 0;
-    if (at == NULL || sscanf(at + strlen(NODE_PREFIX), "%llu", &slot) != 1) return SIZE_MAX;
+    if (at == NULL) return SIZE_MAX;
+    unsigned long long slot = strtoull(at + strlen(NODE_PREFIX), NULL, 10);
     return slot < n_slots ? (size_t)slot : SIZE_MAX;
 }
 

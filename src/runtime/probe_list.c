@@ -3,34 +3,26 @@
  */
 #include "runtime/probe_list.h"
 
+#include "base/map.h"
+
 #include <stdlib.h>
-#include <string.h>
-/* Out of memory leaves an item without table, instead of ending the program. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
-/* A local function of the model; several overloads of one name are queued together. */
+/* A local function of the model. Overloads of one name are called together. */
 struct function {
-    const char *key; /* as an operator's name */
     Onnx__FunctionProto *proto;
-    struct function *next_overload, *next_called;
+    size_t next_overload, next_called; /* indices, or NOTHING */
     bool called;
-    UT_hash_handle hh;
 };
 
-struct seen {
-    const char *key;
-    size_t entry;
-    UT_hash_handle hh;
-};
+#define NOTHING SIZE_MAX
 
 struct walk {
     const struct oq_graph *graph;
-    struct oq_arena *scratch;
     struct oq_arena *names; /* the model's */
     struct function *functions;
-    struct function *called; /* bodies still to be walked */
-    struct seen *seen;
+    struct oq_map *function_of; /* operator's name to the first overload */
+    size_t called;              /* bodies still to be walked: head of a list */
+    struct oq_map *entry_of;    /* operator's name to its entry */
     struct oq_probe_list *list;
 };
 
@@ -46,54 +38,46 @@ static const char *make_op_name(struct oq_arena *arena, const char *domain, cons
                                         : oq_arena_printf(arena, "%s::%s", domain, type);
 }
 
-static bool add_function(struct walk *walk, Onnx__FunctionProto *proto) {
-    struct function *function = oq_arena_alloc(walk->scratch, sizeof *function);
-    struct function *first = NULL;
-    if (function == NULL) return false;
-    function->proto = proto;
-    function->key = make_op_name(walk->scratch, proto->domain, proto->name);
-    if (function->key == NULL) return false;
-    HASH_FIND_STR(walk->functions, function->key, first);
-    if (first != NULL) {
-        function->next_overload = first->next_overload;
-        first->next_overload = function;
-        return true;
+static bool add_function(struct walk *walk, size_t index, Onnx__FunctionProto *proto) {
+    struct function *function = &walk->functions[index];
+    const char *op_name = make_op_name(walk->names, proto->domain, proto->name);
+    *function = (struct function){.proto = proto, .next_overload = NOTHING, .next_called = NOTHING};
+    if (op_name == NULL) return false;
+    size_t first;
+    if (!oq_map_get_name(walk->function_of, op_name, &first)) {
+        return oq_map_put_name(walk->function_of, op_name, index);
     }
-    HASH_ADD_KEYPTR(hh, walk->functions, function->key, strlen(function->key), function);
-    return function->hh.tbl != NULL;
+    function->next_overload = walk->functions[first].next_overload;
+    walk->functions[first].next_overload = index;
+    return true;
 }
 
 /* True when `op_name` is a local function; its body is queued. */
 static bool call_function(struct walk *walk, const char *op_name) {
-    struct function *function = NULL;
-    HASH_FIND_STR(walk->functions, op_name, function);
-    if (function == NULL) return false;
+    size_t index;
+    if (!oq_map_get_name(walk->function_of, op_name, &index)) return false;
+    struct function *function = &walk->functions[index];
     if (!function->called) {
         function->called = true;
         function->next_called = walk->called;
-        walk->called = function;
+        walk->called = index;
     }
     return true;
 }
 
 static bool add_entry(struct walk *walk, const struct oq_probe_entry *entry) {
     struct oq_probe_list *list = walk->list;
-    struct seen *seen = NULL;
-    HASH_FIND_STR(walk->seen, entry->op_name, seen);
-    if (seen != NULL) {
-        list->entries[seen->entry].count++;
+    size_t index;
+    if (list->entries != NULL && oq_map_get_name(walk->entry_of, entry->op_name, &index)) {
+        list->entries[index].count++;
         return true;
     }
-    seen = oq_arena_alloc(walk->scratch, sizeof *seen);
-    if (seen == NULL ||
-        !oq_grow((void **)&list->entries, &list->capacity, list->n + 1, sizeof *list->entries)) {
+    if (!oq_grow((void **)&list->entries, &list->capacity, list->n + 1, sizeof *list->entries) ||
+        !oq_map_put_name(walk->entry_of, entry->op_name, list->n)) {
         return false;
     }
-    seen->key = entry->op_name;
-    seen->entry = list->n;
     list->entries[list->n++] = *entry;
-    HASH_ADD_KEYPTR(hh, walk->seen, seen->key, strlen(seen->key), seen);
-    return seen->hh.tbl != NULL;
+    return true;
 }
 
 static struct oq_probe_entry make_entry(const Onnx__NodeProto *proto, struct origin origin,
@@ -165,11 +149,11 @@ static bool walk_body_nodes(struct walk *walk, struct origin origin, Onnx__NodeP
 }
 
 static bool walk_functions(struct walk *walk) {
-    while (walk->called != NULL) {
-        const struct function *function = walk->called;
-        walk->called = function->next_called;
-        for (; function != NULL; function = function->next_overload) {
-            Onnx__FunctionProto *proto = function->proto;
+    while (walk->called != NOTHING) {
+        size_t index = walk->called;
+        walk->called = walk->functions[index].next_called;
+        for (; index != NOTHING; index = walk->functions[index].next_overload) {
+            Onnx__FunctionProto *proto = walk->functions[index].proto;
             struct origin origin = {proto->opset_import, proto->n_opset_import};
             if (!walk_body_nodes(walk, origin, proto->node, proto->n_node)) return false;
         }
@@ -177,25 +161,29 @@ static bool walk_functions(struct walk *walk) {
     return true;
 }
 
-static bool walk_model(struct walk *walk) {
-    const Onnx__ModelProto *model = oq_model_proto(oq_graph_model(walk->graph));
+static bool walk_model(struct walk *walk, const Onnx__ModelProto *model) {
     for (size_t i = 0; i < model->n_functions; i++) {
-        if (!add_function(walk, model->functions[i])) return false;
+        if (!add_function(walk, i, model->functions[i])) return false;
     }
     return walk_graph_nodes(walk) && walk_functions(walk);
 }
 
 enum onnxptq_status oq_probe_list_build(const struct oq_graph *graph, struct oq_probe_list *list,
                                         struct onnxptq_error *error) {
+    const Onnx__ModelProto *model = oq_model_proto(oq_graph_model(graph));
     *list = (struct oq_probe_list){0};
     struct walk walk = {.graph = graph,
-                        .scratch = oq_arena_create(),
                         .names = oq_model_arena(oq_graph_model(graph)),
+                        .functions = calloc(model->n_functions + 1, sizeof *walk.functions),
+                        .function_of = oq_map_create(),
+                        .called = NOTHING,
+                        .entry_of = oq_map_create(),
                         .list = list};
-    bool done = walk.scratch != NULL && walk_model(&walk);
-    HASH_CLEAR(hh, walk.functions);
-    HASH_CLEAR(hh, walk.seen);
-    oq_arena_destroy(walk.scratch);
+    bool done = walk.functions != NULL && walk.function_of != NULL && walk.entry_of != NULL &&
+                walk_model(&walk, model);
+    oq_map_destroy(walk.function_of);
+    oq_map_destroy(walk.entry_of);
+    free(walk.functions);
     return done ? ONNXPTQ_OK : oq_fail_memory(error, "the list of operators");
 }
 

@@ -78,13 +78,32 @@ static bool parse_option(char *text, const char **key, const char **value) {
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
+/* Cuts provider->options into at most `most` keys and values. */
+static enum onnxptq_status split_options(struct oq_provider *provider, size_t most,
+                                         struct onnxptq_error *error) {
+    char *next = provider->options;
+    for (size_t i = 0; i < most && next != NULL; i++) {
+        char *option = next;
+        next = strchr(option, ';');
+        if (next != NULL) *next++ = '\0';
+        if (!parse_option(option, &provider->keys[i], &provider->values[i])) {
+            return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                           "cannot use execution provider '%s': '%s' is neither a device number "
+                           "nor key=value; write it as in cuda:0 or openvino:device_type=CPU",
+                           provider->text, option);
+        }
+        provider->n_options = i + 1;
+    }
+    return ONNXPTQ_OK;
+}
+
 static enum onnxptq_status parse_options(struct oq_provider *provider,
                                          struct onnxptq_error *error) {
     const char *colon = strchr(provider->text, ':');
     if (colon == NULL) return ONNXPTQ_OK;
     size_t most = 1;
     for (const char *c = colon; *c != '\0'; c++) {
-        most += *c == ';';
+        if (*c == ';') most++;
     }
     provider->options = strdup(colon + 1);
     provider->keys = calloc(most, sizeof *provider->keys);
@@ -92,20 +111,7 @@ static enum onnxptq_status parse_options(struct oq_provider *provider,
     if (provider->options == NULL || provider->keys == NULL || provider->values == NULL) {
         return oq_fail_memory(error, "an execution provider's options");
     }
-    for (char *option = provider->options, *next; option != NULL; option = next) {
-        next = strchr(option, ';');
-        if (next != NULL) *next++ = '\0';
-        size_t i = provider->n_options;
-        if (!parse_option(option, &provider->keys[i], &provider->values[i])) {
-            return oq_fail(
-                error, ONNXPTQ_ERROR_USAGE,
-                "cannot use execution provider '%s': '%s' is neither a device number nor "
-                "key=value; write it as in cuda:0 or openvino:device_type=CPU",
-                provider->text, option);
-        }
-        provider->n_options++;
-    }
-    return ONNXPTQ_OK;
+    return split_options(provider, most, error);
 }
 
 static void reset_provider(struct oq_provider *provider) {
@@ -138,7 +144,7 @@ static enum onnxptq_status parse_all(struct oq_providers *providers, const char 
     for (size_t i = 0; i < n; i++) {
         struct oq_provider next = {0};
         enum onnxptq_status status = parse_provider(&next, texts[i], available, n_available, error);
-        if (status == ONNXPTQ_OK && !is_duplicate(providers, &next)) {
+        if (status == ONNXPTQ_OK && next.text != NULL && !is_duplicate(providers, &next)) {
             providers->items[providers->n++] = next;
         } else {
             reset_provider(&next);

@@ -19,6 +19,14 @@
 /* Names that the loader's own search may find. */
 static const char *const default_names[] = {"libonnxruntime.so", "libonnxruntime.so.1"};
 
+/* "1.21.1"; what is no version is let through, for the runtime to judge. */
+static bool is_old(const char *version) {
+    char *end;
+    long major = strtol(version, &end, 10);
+    if (end == version || *end != '.') return false;
+    return major < 1 || (major == 1 && strtol(end + 1, NULL, 10) < OQ_ORT_MINOR_MINIMUM);
+}
+
 static enum onnxptq_status use_library(struct oq_runtime *runtime, void *handle, const char *path,
                                        struct onnxptq_error *error) {
     const OrtApiBase *(*get_base)(void) = NULL;
@@ -35,9 +43,7 @@ static enum onnxptq_status use_library(struct oq_runtime *runtime, void *handle,
     memcpy(&runtime->providers.append_cpu, &symbol, sizeof symbol);
     runtime->base = get_base();
     runtime->version = runtime->base->GetVersionString();
-    int major = 0, minor = 0;
-    bool parsed = sscanf(runtime->version, "%d.%d", &major, &minor) == 2;
-    bool old = parsed && (major < 1 || (major == 1 && minor < OQ_ORT_MINOR_MINIMUM));
+    bool old = is_old(runtime->version);
     /* Asking an old runtime for a version it lacks makes it print to stderr. */
     runtime->api = old ? NULL : runtime->base->GetApi(OQ_ORT_API_VERSION);
     if (runtime->api == NULL) {
@@ -129,7 +135,8 @@ static enum onnxptq_status create_environment(struct oq_runtime *runtime,
 static enum onnxptq_status open_runtime(struct oq_runtime *runtime,
                                         const struct onnxptq_runtime_options *options,
                                         struct onnxptq_error *error) {
-    OQ_TRY(load_runtime(runtime, options->ort_library, error));
+    const enum onnxptq_status loaded = load_runtime(runtime, options->ort_library, error);
+    if (runtime->api == NULL) return loaded;
     OQ_TRY(create_environment(runtime, error));
     OQ_TRY(oq_providers_parse(&runtime->providers, runtime->api, options->providers,
                               options->n_providers, error));

@@ -41,7 +41,7 @@ static enum onnxptq_status read_name(const struct oq_session *session, name_fn g
     if (ort == NULL) ort = get(session->session, index, allocator, &theirs);
     OQ_TRY(oq_ort_check(session->api, ort, ONNXPTQ_ERROR_RUNTIME, error,
                         "cannot read the names of a model's inputs and outputs"));
-    char *ours = strdup(theirs);
+    char *ours = theirs != NULL ? strdup(theirs) : NULL;
     ort = session->api->AllocatorFree(allocator, theirs);
     if (ort != NULL) session->api->ReleaseStatus(ort);
     if (ours == NULL) return oq_fail_memory(error, "a name");
@@ -65,10 +65,9 @@ static enum onnxptq_status read_edge(const struct oq_session *session, count_fn 
     size_t n = 0;
     OQ_TRY(oq_ort_check(session->api, count(session->session, &n), ONNXPTQ_ERROR_RUNTIME, error,
                         "cannot count a model's inputs and outputs"));
-    size_t reserved = n > 0 ? n : 1;
-    edge->tensors = calloc(reserved, sizeof *edge->tensors);
-    edge->names = calloc(reserved, sizeof *edge->names);
-    edge->values = calloc(reserved, sizeof *edge->values);
+    edge->tensors = calloc(n + 1, sizeof *edge->tensors);
+    edge->names = calloc(n + 1, sizeof *edge->names);
+    edge->values = calloc(n + 1, sizeof *edge->values);
     if (edge->tensors == NULL || edge->names == NULL || edge->values == NULL) {
         return oq_fail_memory(error, "the inputs and outputs of a session");
     }
@@ -171,8 +170,7 @@ static enum onnxptq_status read_declarations(struct oq_session *session,
                      api->SessionGetOutputTypeInfo, &session->outputs, error));
     OQ_TRY(find_unknown_ranks(session, spec, error));
     session->smallest = find_smallest(&session->outputs);
-    session->copies =
-        calloc(session->inputs.n > 0 ? session->inputs.n : 1, sizeof *session->copies);
+    session->copies = calloc(session->inputs.n + 1, sizeof *session->copies);
     if (session->copies == NULL) return oq_fail_memory(error, "a session");
     return ONNXPTQ_OK;
 }

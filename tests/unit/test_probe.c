@@ -64,8 +64,9 @@ static const struct oq_probe_result *result_of(const struct probed *probed, cons
 
 static void expect(const struct probed *probed, const char *op_name, bool runnable, bool foreign) {
     const struct oq_probe_result *result = result_of(probed, op_name);
-    if (result == NULL) fail_msg("no result for '%s'", op_name);
-    if (result->runnable != runnable || result->foreign != foreign) {
+    if (result == NULL) {
+        fail_msg("no result for '%s'", op_name);
+    } else if (result->runnable != runnable || result->foreign != foreign) {
         fail_msg("'%s': runnable %d, foreign %d", op_name, (int)result->runnable,
                  (int)result->foreign);
     }
