@@ -54,13 +54,23 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
 
 /* ---- Prepare ------------------------------------------------------------------------------- */
 
+static void add_note(void *user, const char *text) {
+    struct onnxptq_job *job = user;
+    oq_report_add_note(&job->report, "%s", text);
+}
+
 enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error *error) {
-    OQ_TRY(oq_prepare(job->graph, &job->prepared, error));
-    if (job->prepared != NULL) {
-        oq_graph_destroy(job->graph);
-        job->graph = NULL;
-        OQ_TRY(oq_graph_build(job->prepared, &job->graph, error));
-    }
+    const struct oq_prepare_spec spec = {.graph = job->graph,
+                                         .runtime = job->runtime,
+                                         .beside_path = job->options.quantize.output_path,
+                                         .opset = OQ_MINIMUM_OPSET,
+                                         .log = &job->log,
+                                         .note = add_note,
+                                         .note_user = job};
+    OQ_TRY(oq_prepare(&spec, &job->prepared, error));
+    oq_graph_destroy(job->graph);
+    job->graph = NULL;
+    OQ_TRY(oq_graph_build(job->prepared, &job->graph, error));
     return oq_weight_file_create(job->options.quantize.output_path, &job->weights, error);
 }
 
