@@ -11,7 +11,10 @@
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_QUALITY = 3 };
 
+struct worker_state;
+
 struct console {
+    struct worker_state *worker; /* when this is a worker (worker.h) */
     bool json, quiet, verbose;
     bool colour;   /* of stdout */
     bool terminal; /* stderr is one: progress and colour */
@@ -33,6 +36,8 @@ enum exit_code console_fail(struct console *console, const struct onnxptq_error 
 enum exit_code console_fail_text(struct console *console, enum onnxptq_status status,
                                  const char *help, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+#define INTERRUPTED "interrupted; nothing was written"
 
 /* Callbacks of the library's options; `user` is the console. Progress stops the run after an
  * interrupt. */

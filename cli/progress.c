@@ -1,7 +1,7 @@
 /*
  * The progress bar: on a terminal only, one line that is wiped when its stage ends.
  */
-#include "console.h"
+#include "worker.h"
 
 #include <string.h>
 #include <time.h>
@@ -32,6 +32,9 @@ static void draw(const struct console *console, double elapsed, size_t done, siz
 
 bool console_progress(void *user, const char *stage, size_t done, size_t total) {
     struct console *console = user;
+    if (console->worker != NULL) {
+        console->worker->n_done = done;
+    }
     if (!console->terminal || console->quiet) {
         return !signals_interrupted();
     }

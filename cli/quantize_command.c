@@ -1,8 +1,8 @@
 /*
  * onnxptq quantize.
  */
-#include "args.h"
 #include "summary.h"
+#include "worker.h"
 
 void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *runtime) {
     onnxptq_runtime_options_init(runtime);
@@ -49,16 +49,23 @@ static void fill_options(const struct args *args, const struct onnxptq_runtime_o
 }
 
 /* One step after the other, so that an interrupt ends the run between them too. */
-static enum onnxptq_status run_steps(struct onnxptq_job *job, struct onnxptq_error *error) {
-    enum onnxptq_status (*const steps[])(struct onnxptq_job *, struct onnxptq_error *) = {
-        onnxptq_job_plan,  onnxptq_job_calibrate, onnxptq_job_emit,
-        onnxptq_job_check, onnxptq_job_commit,
+static enum onnxptq_status run_steps(struct console *console, struct onnxptq_job *job,
+                                     struct onnxptq_error *error) {
+    static const struct {
+        const char *name;
+        enum onnxptq_status (*run)(struct onnxptq_job *job, struct onnxptq_error *error);
+    } steps[] = {
+        {"trace and plan", onnxptq_job_plan}, {"calibrate", onnxptq_job_calibrate},
+        {"emit", onnxptq_job_emit},           {"check", onnxptq_job_check},
+        {"write", onnxptq_job_commit},
     };
+    worker_tell_model(console->worker, onnxptq_job_report(job));
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (signals_interrupted()) {
             return ONNXPTQ_ERROR_CANCELLED;
         }
-        enum onnxptq_status status = steps[i](job, error);
+        worker_tell_doing(console->worker, steps[i].name);
+        enum onnxptq_status status = steps[i].run(job, error);
         if (status != ONNXPTQ_OK) {
             return status;
         }
@@ -69,7 +76,7 @@ static enum onnxptq_status run_steps(struct onnxptq_job *job, struct onnxptq_err
 static enum exit_code fail(struct console *console, enum onnxptq_status status,
                            struct onnxptq_error *error) {
     if (status == ONNXPTQ_ERROR_CANCELLED) {
-        return console_fail_text(console, status, NULL, "interrupted; nothing was written");
+        return console_fail_text(console, status, NULL, INTERRUPTED);
     }
     error->status = status;
     return console_fail(console, error, "onnxptq quantize --help");
@@ -104,7 +111,7 @@ enum exit_code quantize_command(struct console *console, struct args *args) {
     fill_options(args, &runtime, console, &options);
     enum onnxptq_status status = onnxptq_job_create(&options, &job, &error);
     if (status == ONNXPTQ_OK) {
-        status = run_steps(job, &error);
+        status = run_steps(console, job, &error);
     }
     console_clear_progress(console);
     enum exit_code code =

@@ -236,6 +236,7 @@ enum onnxptq_decision {
 };
 ONNXPTQ_API const char *onnxptq_decision_name(enum onnxptq_decision decision);
 
+/* Before the plan is made a node's decision is only float or foreign, its rule "undecided". */
 struct onnxptq_node_report {
     const char *name; /* the node's name, or "@" + its first output for an unnamed one */
     const char *op;   /* "Conv" or "custom_domain::DummyOp" */

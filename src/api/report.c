@@ -64,6 +64,23 @@ void oq_report_add_note(struct oq_report *report, const char *format, ...) {
 
 /* ---- Decisions ----------------------------------------------------------------------------- */
 
+static struct onnxptq_node_report describe_node(const struct oq_node *node,
+                                                const struct oq_plan_node *planned) {
+    struct onnxptq_node_report report = {
+        .name = node->name,
+        .op = node->op_name,
+        .decision = node->foreign ? ONNXPTQ_DECISION_FOREIGN : ONNXPTQ_DECISION_FLOAT,
+        .rule = "undecided",
+        .reason = "nothing is planned yet",
+    };
+    if (planned != NULL) {
+        report.decision = planned->decision;
+        report.rule = planned->rule;
+        report.reason = planned->reason;
+    }
+    return report;
+}
+
 enum onnxptq_status oq_report_add_nodes(struct oq_report *report, const struct oq_graph *graph,
                                         const struct oq_plan *plan, struct onnxptq_error *error) {
     uint32_t n = oq_graph_n_nodes(graph);
@@ -72,12 +89,7 @@ enum onnxptq_status oq_report_add_nodes(struct oq_report *report, const struct o
         return oq_fail_memory(error, "the report of nodes");
     }
     for (uint32_t i = 0; i < n; i++) {
-        const struct oq_node *node = oq_graph_node(graph, i);
-        nodes[i] = (struct onnxptq_node_report){.name = node->name,
-                                                .op = node->op_name,
-                                                .decision = plan->nodes[i].decision,
-                                                .rule = plan->nodes[i].rule,
-                                                .reason = plan->nodes[i].reason};
+        nodes[i] = describe_node(oq_graph_node(graph, i), plan != NULL ? &plan->nodes[i] : NULL);
     }
     report->public.nodes = nodes;
     report->public.n_nodes = n;

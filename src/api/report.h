@@ -27,6 +27,7 @@ void oq_report_add_stage(struct oq_report *report, const char *name, double seco
 /* A line for the user; one that is there already is not added again. Lost when out of memory. */
 void oq_report_add_note(struct oq_report *report, const char *format, ...) OQ_PRINTF(2, 3);
 
+/* `plan` NULL: only what they are is known yet. */
 enum onnxptq_status oq_report_add_nodes(struct oq_report *report, const struct oq_graph *graph,
                                         const struct oq_plan *plan, struct onnxptq_error *error)
     OQ_MUST_USE;
