@@ -144,7 +144,7 @@ static enum onnxptq_status parse_all(struct oq_providers *providers, const char 
     for (size_t i = 0; i < n; i++) {
         struct oq_provider next = {0};
         enum onnxptq_status status = parse_provider(&next, texts[i], available, n_available, error);
-        if (status == ONNXPTQ_OK && next.text != NULL && !is_duplicate(providers, &next)) {
+        if (status == ONNXPTQ_OK && !is_duplicate(providers, &next)) {
             providers->items[providers->n++] = next;
         } else {
             reset_provider(&next);
@@ -158,6 +158,7 @@ enum onnxptq_status oq_providers_parse(struct oq_providers *providers, const Ort
                                        const char *const *texts, size_t n,
                                        struct onnxptq_error *error) {
     if (n == 0) return ONNXPTQ_OK;
+    providers->n = 0;
     providers->items = calloc(n, sizeof *providers->items);
     if (providers->items == NULL) return oq_fail_memory(error, "the execution providers");
     char **available = NULL;
