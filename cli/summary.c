@@ -170,7 +170,7 @@ static void print_costs(FILE *file, const struct onnxptq_report *report) {
         total += report->stages[i].seconds;
     }
     fprintf(file, "; %.2f s in all\n", total);
-    fprintf(file, "  Memory    %s at the peak, files mapped: %s\n",
+    fprintf(file, "  Memory    %s anonymous, %s with mapped files, at the peak\n",
             bytes_text(a, report->peak_anonymous_bytes),
             bytes_text(b, report->peak_resident_bytes));
     fprintf(file, "  Size      %s before, %s after\n", bytes_text(a, report->model_bytes),

@@ -66,19 +66,17 @@ static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data
 /* ---- Against the original ------------------------------------------------------------------ */
 
 static enum onnxptq_status measure(struct onnxptq_job *job, const struct oq_data_runs *runs,
-                                   struct onnxptq_error *error) {
-    struct oq_session *reference = NULL, *candidate = NULL;
+                                   struct oq_session *candidate, struct onnxptq_error *error) {
+    struct oq_session *reference = NULL;
     struct oq_output_quality *quality = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
     OQ_TRY_DONE(open_session(job, job->original, OQ_OPTIMIZE_ALL, "check of the original model",
                              &reference, error));
-    OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_ALL, &candidate, error));
     OQ_TRY_DONE(compare(job, runs, &job->log, reference, candidate, &quality, error));
     OQ_TRY_DONE(
         oq_report_add_outputs(&job->report, quality, oq_session_n_outputs(reference), error));
 done:
     free(quality);
-    oq_session_destroy(candidate);
     oq_session_destroy(reference);
     return status;
 }
@@ -100,20 +98,34 @@ static void note_difference(struct onnxptq_job *job, const struct oq_output_qual
     }
 }
 
-/* Fresh sessions for both: operators may keep state from run to run. */
+static bool may_keep_state(const struct onnxptq_job *job) {
+    for (uint32_t i = 0; i < oq_graph_n_nodes(job->graph); i++) {
+        if (oq_graph_node(job->graph, i)->foreign) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where operators may keep state from run to run, both sessions must be fresh: `used` has run
+ * before. */
 static enum onnxptq_status compare_optimizations(struct onnxptq_job *job,
                                                  const struct oq_data_runs *run,
+                                                 struct oq_session *used,
                                                  struct onnxptq_error *error) {
-    struct oq_session *plain = NULL, *optimized = NULL;
+    struct oq_session *plain = NULL, *fresh = NULL, *optimized = used;
     struct oq_output_quality *quality = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
     OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_NONE, &plain, error));
-    OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_ALL, &optimized, error));
+    if (may_keep_state(job)) {
+        OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_ALL, &fresh, error));
+        optimized = fresh;
+    }
     OQ_TRY_DONE(compare(job, run, NULL, optimized, plain, &quality, error));
     note_difference(job, quality, oq_session_n_outputs(optimized));
 done:
     free(quality);
-    oq_session_destroy(optimized);
+    oq_session_destroy(fresh);
     oq_session_destroy(plain);
     return status;
 }
@@ -136,12 +148,13 @@ static bool original_fails_too(struct onnxptq_job *job, const struct oq_data_run
 /* A result that only one optimization level runs is not valid. One run tells. */
 static enum onnxptq_status check_without_optimizations(struct onnxptq_job *job,
                                                        const struct oq_data_runs *runs,
+                                                       struct oq_session *optimized,
                                                        struct onnxptq_error *error) {
     struct oq_data_runs one = *runs;
     one.n_runs = 1;
     one.n_samples = runs->first[1] - runs->first[0];
     struct onnxptq_error reason = {0};
-    enum onnxptq_status status = compare_optimizations(job, &one, &reason);
+    enum onnxptq_status status = compare_optimizations(job, &one, optimized, &reason);
     if (status == ONNXPTQ_ERROR_RUNTIME && original_fails_too(job, &one)) {
         oq_report_add_note(&job->report,
                            "with the runtime's optimizations off neither the original nor the "
@@ -156,22 +169,30 @@ static enum onnxptq_status check_without_optimizations(struct onnxptq_job *job,
 
 /* ---- Stages -------------------------------------------------------------------------------- */
 
+static enum onnxptq_status check_runs(struct onnxptq_job *job, const struct oq_data_runs *runs,
+                                      struct onnxptq_error *error) {
+    struct oq_session *result = NULL;
+    OQ_TRY(open_result(job, OQ_OPTIMIZE_ALL, &result, error));
+    enum onnxptq_status status = measure(job, runs, result, error);
+    if (status == ONNXPTQ_OK && !oq_job_is_large(job)) {
+        status = check_without_optimizations(job, runs, result, error);
+    }
+    oq_session_destroy(result);
+    return status;
+}
+
 enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) {
     struct oq_data_runs runs;
     OQ_TRY(oq_data_runs(job->source, OQ_DATA_CHECK, &runs, error));
     job->report.public.n_check_samples = runs.n_samples;
     enum onnxptq_status status = ONNXPTQ_OK;
-    if (runs.n_runs == 0) {
+    if (runs.n_runs > 0) {
+        status = check_runs(job, &runs, error);
+    } else {
         oq_report_add_note(&job->report,
                            "the result was not measured: there are too few samples for "
                            "one run of the check");
-    } else {
-        OQ_TRY_DONE(measure(job, &runs, error));
-        if (!oq_job_is_large(job)) {
-            OQ_TRY_DONE(check_without_optimizations(job, &runs, error));
-        }
     }
-done:
     oq_data_runs_reset(&runs);
     return status;
 }
