@@ -22,7 +22,9 @@ struct watch {
 
 static bool observe(void *user, const struct oq_observed *tensor) {
     struct watch *watch = user;
-    if (tensor->slot < 0 || (uint64_t)tensor->slot >= watch->spec->n_values) return false;
+    const struct oq_watch_spec *spec = watch->spec;
+    if (tensor->slot < 0 || (uint64_t)tensor->slot >= spec->n_values) return false;
+    if (spec->produced != NULL) spec->produced(spec->produced_user, spec->values[tensor->slot]);
     oq_statistics_update(&watch->statistics[tensor->slot], tensor, watch->sample);
     return true;
 }

@@ -26,6 +26,10 @@ struct oq_watch_spec {
     /* One per value of the graph, from an earlier trace, or NULL: recorded as shapes of the results
      * of foreign operators, which providers that compile the graph need. */
     const struct oq_statistics *traced;
+    /* Called each time a watched value is produced, before it is read; may be NULL. Tells where a
+     * run was when an operator's code ended the process. */
+    void (*produced)(void *user, uint32_t value);
+    void *produced_user;
     bool no_prepacking; /* weights so large that packed copies of them must not be made */
 };
 

@@ -16,34 +16,23 @@ struct trial {
 };
 
 /* A session with the chosen libraries; what the runtime says of it goes to `ort`. */
-static enum onnxptq_status try_libraries(const struct trial *trial, size_t n, const size_t *chosen,
+static enum onnxptq_status try_libraries(const struct trial *trial, const size_t *chosen, size_t n,
                                          OrtStatus **ort, struct onnxptq_error *error) {
     const struct oq_runtime *runtime = trial->runtime;
-    const OrtApi *api = runtime->api;
     OrtSessionOptions *options = NULL;
     OrtSession *session = NULL;
-    OQ_TRY(oq_ort_check(api, api->CreateSessionOptions(&options), ONNXPTQ_ERROR_RUNTIME, error,
-                        "cannot create session options"));
-    enum onnxptq_status status =
-        oq_ort_check(api, api->SetIntraOpNumThreads(options, 1), ONNXPTQ_ERROR_RUNTIME, error,
-                     "cannot set the threads of a session");
-    for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
-        status = oq_custom_op_register(&runtime->custom_ops.libraries[chosen[i]], runtime->base,
-                                       api, options, error);
-    }
-    if (status == ONNXPTQ_OK) {
-        *ort =
-            api->CreateSessionFromArray(runtime->env, trial->model, trial->size, options, &session);
-    }
-    if (session != NULL) api->ReleaseSession(session);
-    api->ReleaseSessionOptions(options);
-    return status;
+    OQ_TRY(oq_ort_trial_options(runtime, chosen, n, &options, error));
+    *ort = runtime->api->CreateSessionFromArray(runtime->env, trial->model, trial->size, options,
+                                                &session);
+    if (session != NULL) runtime->api->ReleaseSession(session);
+    runtime->api->ReleaseSessionOptions(options);
+    return ONNXPTQ_OK;
 }
 
 static enum onnxptq_status check_alone(const struct trial *trial, size_t library,
                                        struct onnxptq_error *error) {
     OrtStatus *ort = NULL;
-    OQ_TRY(try_libraries(trial, 1, &library, &ort, error));
+    OQ_TRY(try_libraries(trial, &library, 1, &ort, error));
     return oq_ort_check(trial->runtime->api, ort, ONNXPTQ_ERROR_LIBRARY, error,
                         "cannot use the operators of custom operator library '%s'",
                         oq_runtime_library_name(trial->runtime, library));
@@ -56,7 +45,7 @@ static enum onnxptq_status check_pair(const struct trial *trial, size_t first, s
     const char *other = oq_runtime_library_name(trial->runtime, second);
     const size_t chosen[] = {first, second};
     OrtStatus *ort = NULL;
-    OQ_TRY(try_libraries(trial, 2, chosen, &ort, error));
+    OQ_TRY(try_libraries(trial, chosen, 2, &ort, error));
     if (ort != NULL && strstr(api->GetErrorMessage(ort), "Domain already set") != NULL) {
         api->ReleaseStatus(ort);
         return oq_fail(error, ONNXPTQ_ERROR_LIBRARY,

@@ -38,11 +38,37 @@ enum onnxptq_status oq_ort_check(const OrtApi *api, OrtStatus *ort, enum onnxptq
     return oq_fail(error, status, "%s: %s", what, reason[0] != '\0' ? reason : "no reason given");
 }
 
+static enum onnxptq_status create_empty(const struct oq_runtime *runtime, OrtSessionOptions **out,
+                                        struct onnxptq_error *error) {
+    return oq_ort_check(runtime->api, runtime->api->CreateSessionOptions(out),
+                        ONNXPTQ_ERROR_RUNTIME, error, "cannot create session options");
+}
+
+enum onnxptq_status oq_ort_trial_options(const struct oq_runtime *runtime, const size_t *libraries,
+                                         size_t n, OrtSessionOptions **out,
+                                         struct onnxptq_error *error) {
+    const OrtApi *api = runtime->api;
+    OrtSessionOptions *options = NULL;
+    OQ_TRY(create_empty(runtime, &options, error));
+    enum onnxptq_status status =
+        oq_ort_check(api, api->SetIntraOpNumThreads(options, 1), ONNXPTQ_ERROR_RUNTIME, error,
+                     "cannot set the threads of a session");
+    for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
+        status = oq_custom_op_register(&runtime->custom_ops.libraries[libraries[i]], runtime->base,
+                                       api, options, error);
+    }
+    if (status != ONNXPTQ_OK) {
+        api->ReleaseSessionOptions(options);
+        return status;
+    }
+    *out = options;
+    return ONNXPTQ_OK;
+}
+
 enum onnxptq_status oq_ort_options_create(const struct oq_runtime *runtime, OrtSessionOptions **out,
                                           struct onnxptq_error *error) {
     OrtSessionOptions *options = NULL;
-    OQ_TRY(oq_ort_check(runtime->api, runtime->api->CreateSessionOptions(&options),
-                        ONNXPTQ_ERROR_RUNTIME, error, "cannot create session options"));
+    OQ_TRY(create_empty(runtime, &options, error));
     enum onnxptq_status status =
         oq_custom_ops_register(&runtime->custom_ops, runtime->base, runtime->api, options, error);
     if (status != ONNXPTQ_OK) {

@@ -32,6 +32,11 @@ enum onnxptq_status oq_ort_check(const OrtApi *api, OrtStatus *ort, enum onnxptq
                                  struct onnxptq_error *error, const char *format, ...)
     OQ_PRINTF(5, 6) OQ_MUST_USE;
 
+/* Options of a throw-away session with some of the custom-op libraries, by index, on one thread. */
+enum onnxptq_status oq_ort_trial_options(const struct oq_runtime *runtime, const size_t *libraries,
+                                         size_t n, OrtSessionOptions **out,
+                                         struct onnxptq_error *error) OQ_MUST_USE;
+
 /* Options with all custom-op libraries registered, and nothing else. */
 enum onnxptq_status oq_ort_options_create(const struct oq_runtime *runtime, OrtSessionOptions **out,
                                           struct onnxptq_error *error) OQ_MUST_USE;

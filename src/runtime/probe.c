@@ -51,18 +51,60 @@ static enum onnxptq_status ask_runtime(const struct oq_runtime *runtime,
 
 static enum onnxptq_status ask_all(const struct oq_runtime *runtime, struct oq_probe_list *list,
                                    struct onnxptq_error *error) {
-    const OrtApi *api = runtime->api;
     OrtSessionOptions *options = NULL;
     OQ_TRY(oq_ort_options_create(runtime, &options, error));
     enum onnxptq_status status =
-        oq_ort_check(api, api->SetIntraOpNumThreads(options, 1), ONNXPTQ_ERROR_RUNTIME, error,
-                     "cannot set the threads of a session");
+        oq_ort_check(runtime->api, runtime->api->SetIntraOpNumThreads(options, 1),
+                     ONNXPTQ_ERROR_RUNTIME, error, "cannot set the threads of a session");
     for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
         status =
             ask_runtime(runtime, options, &list->entries[i], &list->entries[i].runnable, error);
     }
-    api->ReleaseSessionOptions(options);
+    runtime->api->ReleaseSessionOptions(options);
     return status;
+}
+
+/* Asks one library for the operators that nobody was found for yet. */
+static enum onnxptq_status ask_library(const struct oq_runtime *runtime, size_t library,
+                                       struct oq_probe_list *list, struct onnxptq_error *error) {
+    OrtSessionOptions *options = NULL;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    OQ_TRY(oq_ort_trial_options(runtime, &library, 1, &options, error));
+    for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
+        struct oq_probe_entry *entry = &list->entries[i];
+        bool known = false;
+        if (!entry->foreign || !entry->runnable || entry->library != OQ_NO_LIBRARY) continue;
+        status = ask_runtime(runtime, options, entry, &known, error);
+        if (status == ONNXPTQ_OK && known) entry->library = library;
+    }
+    runtime->api->ReleaseSessionOptions(options);
+    return status;
+}
+
+/* The runtime's own foreign operators are known whatever the library: those it has with none are
+ * taken out again. */
+static enum onnxptq_status drop_own(const struct oq_runtime *runtime, struct oq_probe_list *list,
+                                    struct onnxptq_error *error) {
+    OrtSessionOptions *options = NULL;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    OQ_TRY(oq_ort_trial_options(runtime, NULL, 0, &options, error));
+    for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
+        struct oq_probe_entry *entry = &list->entries[i];
+        bool own = false;
+        if (entry->library == OQ_NO_LIBRARY) continue;
+        status = ask_runtime(runtime, options, entry, &own, error);
+        if (status == ONNXPTQ_OK && own) entry->library = OQ_NO_LIBRARY;
+    }
+    runtime->api->ReleaseSessionOptions(options);
+    return status;
+}
+
+static enum onnxptq_status find_libraries(const struct oq_runtime *runtime,
+                                          struct oq_probe_list *list, struct onnxptq_error *error) {
+    for (size_t i = 0; i < oq_runtime_n_libraries(runtime); i++) {
+        OQ_TRY(ask_library(runtime, i, list, error));
+    }
+    return drop_own(runtime, list, error);
 }
 
 static enum onnxptq_status copy_results(const struct oq_probe_list *list,
@@ -76,22 +118,33 @@ static enum onnxptq_status copy_results(const struct oq_probe_list *list,
                                            .first_node = entry->first_node,
                                            .count = entry->count,
                                            .foreign = entry->foreign,
-                                           .runnable = entry->runnable};
+                                           .runnable = entry->runnable,
+                                           .library = entry->library};
     }
     *results = copy;
     *n = list->n;
     return ONNXPTQ_OK;
 }
 
-enum onnxptq_status oq_probe_operators(struct oq_runtime *runtime, const struct oq_graph *graph,
-                                       struct oq_probe_result **results, size_t *n,
-                                       struct onnxptq_error *error) {
+static enum onnxptq_status probe(const struct oq_runtime *runtime, const struct oq_graph *graph,
+                                 bool with_libraries, struct oq_probe_result **results, size_t *n,
+                                 struct onnxptq_error *error) {
     struct oq_probe_list list;
     enum onnxptq_status status = oq_probe_list_build(graph, &list, error);
+    for (size_t i = 0; i < list.n; i++) {
+        list.entries[i].library = OQ_NO_LIBRARY;
+    }
     if (status == ONNXPTQ_OK) status = ask_all(runtime, &list, error);
+    if (status == ONNXPTQ_OK && with_libraries) status = find_libraries(runtime, &list, error);
     if (status == ONNXPTQ_OK) status = copy_results(&list, results, n, error);
     oq_probe_list_reset(&list);
     return status;
+}
+
+enum onnxptq_status oq_probe_operators(struct oq_runtime *runtime, const struct oq_graph *graph,
+                                       struct oq_probe_result **results, size_t *n,
+                                       struct onnxptq_error *error) {
+    return probe(runtime, graph, true, results, n, error);
 }
 
 /* ---- The message ---- */
@@ -159,7 +212,7 @@ enum onnxptq_status oq_probe_require_all(struct oq_runtime *runtime, const struc
                                          struct onnxptq_error *error) {
     struct oq_probe_result *results = NULL;
     size_t n = 0;
-    OQ_TRY(oq_probe_operators(runtime, graph, &results, &n, error));
+    OQ_TRY(probe(runtime, graph, false, &results, &n, error));
     enum onnxptq_status status = ONNXPTQ_OK;
     for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
         if (!results[i].runnable) status = fail_missing(runtime, results, n, error);

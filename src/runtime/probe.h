@@ -14,7 +14,9 @@ struct oq_probe_result {
     size_t count;           /* nodes, in all scopes */
     bool foreign;
     bool runnable;
+    size_t library; /* index of the custom-op library that has it, or OQ_NO_LIBRARY */
 };
+#define OQ_NO_LIBRARY SIZE_MAX
 
 /* One result per distinct (domain, type) in all scopes and in the bodies of local functions, calls
  * of local functions themselves left out. malloc'ed array. Standard-domain operators are probed

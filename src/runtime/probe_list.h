@@ -14,7 +14,8 @@ struct oq_probe_entry {
     const char *op_name, *first_node; /* owned by the graph's model */
     size_t count;
     bool foreign;
-    bool runnable; /* for the caller */
+    bool runnable; /* for the caller, as is `library` */
+    size_t library;
 };
 
 struct oq_probe_list {

@@ -104,6 +104,10 @@ static void test_known_and_unknown(void **state) {
     expect(&probed, "com.microsoft::Gelu", true, true);
     expect(&probed, "com.microsoft::Nothing", false, true);
     assert_int_equal(probed.n, 9);
+    assert_int_equal(result_of(&probed, "custom_domain::DummyOp")->library, 0);
+    assert_int_equal(result_of(&probed, "custom_domain::Nothing")->library, OQ_NO_LIBRARY);
+    assert_int_equal(result_of(&probed, "com.microsoft::Gelu")->library, OQ_NO_LIBRARY);
+    assert_int_equal(result_of(&probed, "Relu")->library, OQ_NO_LIBRARY);
     assert_int_equal(result_of(&probed, "Sigmoid")->count, 2);
     assert_string_equal(result_of(&probed, "Sigmoid")->first_node, "@a");
     assert_string_equal(result_of(&probed, "Foo")->first_node, "foo");
