@@ -129,6 +129,7 @@ void onnxptq_job_destroy(struct onnxptq_job *job) {
     free(job->trace);
     oq_data_close(job->source);
     oq_weight_file_destroy(job->weights);
+    oq_selection_destroy(job->prepared_selection);
     oq_selection_destroy(job->selection);
     oq_graph_destroy(job->graph);
     oq_model_destroy(job->prepared);

@@ -22,10 +22,11 @@ struct onnxptq_job {
 
     struct oq_runtime *runtime;
     const struct oq_target *target;
-    struct oq_model *original, *prepared; /* prepared: NULL when the original is used as it is */
-    struct oq_graph *graph;               /* of the model that is quantized */
-    struct oq_selection *selection;
-    struct oq_weight_file *weights; /* serves the sessions of all models */
+    struct oq_model *original, *prepared;    /* prepared: NULL when the original is used as it is */
+    struct oq_graph *graph;                  /* of the model that is quantized */
+    struct oq_selection *selection;          /* of the original's nodes */
+    struct oq_selection *prepared_selection; /* the same for the nodes of `graph` */
+    struct oq_weight_file *weights;          /* serves the sessions of all models */
     struct oq_data_source *source;
     struct oq_statistics *trace, *ranges; /* one per value of the graph; malloc'ed */
     struct oq_plan *plan;

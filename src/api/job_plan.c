@@ -60,8 +60,23 @@ static void add_note(void *user, const char *text) {
     oq_report_add_note(&job->report, "%s", text);
 }
 
+/* What the user excluded, per node of the original; in the report's arena. */
+static const bool *list_excluded(struct onnxptq_job *job) {
+    uint32_t n = oq_graph_n_nodes(job->graph);
+    bool *excluded = oq_arena_array(job->report.arena, n, sizeof *excluded);
+    for (uint32_t i = 0; excluded != NULL && i < n; i++) {
+        excluded[i] = oq_selection_excludes(job->selection, i);
+    }
+    return excluded;
+}
+
 enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error *error) {
+    const bool *excluded = list_excluded(job);
+    if (excluded == NULL) {
+        return oq_fail_memory(error, "the selection");
+    }
     const struct oq_prepare_spec spec = {.graph = job->graph,
+                                         .excluded = excluded,
                                          .runtime = job->runtime,
                                          .beside_path = job->options.quantize.output_path,
                                          .opset = OQ_MINIMUM_OPSET,
@@ -72,6 +87,7 @@ enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error
     oq_graph_destroy(job->graph);
     job->graph = NULL;
     OQ_TRY(oq_graph_build(job->prepared, &job->graph, error));
+    OQ_TRY(oq_selection_project(job->selection, job->graph, &job->prepared_selection, error));
     return oq_weight_file_create(job->options.quantize.output_path, &job->weights, error);
 }
 
@@ -168,7 +184,7 @@ enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *e
     struct oq_plan_context context = {
         .graph = job->graph,
         .trace = job->trace,
-        .selection = job->selection,
+        .selection = job->prepared_selection,
         .size_rules =
             options->size_rules < 0 ? job->target->size_rules_default : options->size_rules == 1,
         .foreign_edges = options->foreign_edges,

@@ -18,10 +18,15 @@ static bool is_selected(const struct oq_planner *planner, uint32_t node, const c
 const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner, uint32_t node) {
     const struct oq_node *n = oq_graph_node(planner->graph, node);
     const char *reason = NULL;
-    if (n->scope != 0 || n->foreign || n->local_function || !is_selected(planner, node, &reason)) {
+    if (n->foreign || n->local_function || !is_selected(planner, node, &reason)) {
         return NULL;
     }
-    return n->op;
+    return n->scope == 0 || oq_planner_is_weighted(n->op) ? n->op : NULL;
+}
+
+bool oq_planner_is_weighted(const struct oq_operator *op) {
+    return op != NULL && (op->role == OQ_ROLE_CONV || op->role == OQ_ROLE_CONV_TRANSPOSE ||
+                          op->role == OQ_ROLE_GEMM || op->role == OQ_ROLE_MATMUL);
 }
 
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node) {
@@ -187,9 +192,9 @@ static void classify(struct oq_planner *planner, uint32_t node) {
     } else if (!is_selected(planner, node, &reason)) {
         decision = ONNXPTQ_DECISION_EXCLUDED;
         rule = "excluded";
-    } else if (n->scope != 0) {
+    } else if (n->scope != 0 && !oq_planner_is_weighted(n->op)) {
         rule = "control-flow-body";
-        reason = "inside the body of a control-flow operator";
+        reason = "in a body of control flow only operators with weights are quantized";
     } else {
         reason = float_reason(n->op);
     }

@@ -26,9 +26,11 @@ enum onnxptq_status oq_plan_weighted(struct oq_planner *planner, struct onnxptq_
 enum onnxptq_status oq_planner_check_memory(const struct oq_planner *planner,
                                             struct onnxptq_error *error);
 
-/* The row of a node if the plan may quantize it: in the main graph, of the default domain, selected
- * by the user. NULL otherwise. */
+/* The row of a node if the plan may quantize it: of the default domain and selected by the user; in
+ * bodies of control flow weighted operators only. NULL otherwise. */
 const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner, uint32_t node);
+/* Conv, ConvTranspose, Gemm, MatMul. */
+bool oq_planner_is_weighted(const struct oq_operator *op);
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node);
 
 bool oq_planner_is_constant(const struct oq_planner *planner, uint32_t value);

@@ -17,6 +17,7 @@ struct choice {
 
 struct oq_selection {
     struct oq_arena *arena;
+    const struct onnxptq_quantize_options *options; /* borrowed */
     struct choice *choices; /* one per node of the graph */
     uint32_t n_nodes;
     bool by_type, by_name; /* op_types, nodes are given */
@@ -102,6 +103,17 @@ static bool type_matches(const struct type_name *name, const Onnx__NodeProto *no
     return !oq_operator_is_onnx(name->type) || oq_is_default_domain(node->domain);
 }
 
+/* Bodies of local functions are not indexed, but may be inlined later. */
+static bool is_in_function(const struct oq_graph *graph, const struct type_name *name) {
+    const Onnx__ModelProto *model = oq_model_proto(oq_graph_model(graph));
+    for (size_t f = 0; f < model->n_functions; f++) {
+        for (size_t i = 0; i < model->functions[f]->n_node; i++) {
+            if (type_matches(name, model->functions[f]->node[i])) return true;
+        }
+    }
+    return false;
+}
+
 static enum onnxptq_status apply_type(const struct builder *builder, const struct list *list,
                                       const char *item) {
     struct type_name name = parse_type(item);
@@ -112,7 +124,7 @@ static enum onnxptq_status apply_type(const struct builder *builder, const struc
             OQ_TRY(apply(builder, list, item, i));
         }
     }
-    if (any) return ONNXPTQ_OK;
+    if (any || is_in_function(builder->graph, &name)) return ONNXPTQ_OK;
     struct oq_suggest nearest;
     oq_suggest_init(&nearest, item);
     for (uint32_t i = 0; i < builder->selection->n_nodes; i++) {
@@ -207,21 +219,29 @@ static enum onnxptq_status apply_options(const struct builder *builder,
     return ONNXPTQ_OK;
 }
 
-enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *options,
-                                        const struct oq_graph *graph, struct oq_selection **out,
+static enum onnxptq_status make_choices(struct oq_selection *selection,
+                                        const struct oq_graph *graph,
                                         struct onnxptq_error *error) {
-    struct oq_selection *selection = calloc(1, sizeof *selection);
-    if (selection == NULL) return oq_fail_memory(error, "the selection");
-    struct builder builder = {selection, graph, error};
-    enum onnxptq_status status = ONNXPTQ_OK;
     selection->n_nodes = oq_graph_n_nodes(graph);
     selection->arena = oq_arena_create();
     if (selection->arena != NULL) {
         selection->choices =
             oq_arena_array(selection->arena, selection->n_nodes, sizeof *selection->choices);
     }
-    status = selection->choices != NULL ? apply_options(&builder, options)
-                                        : oq_fail_memory(error, "the selection");
+    return selection->choices != NULL ? ONNXPTQ_OK : oq_fail_memory(error, "the selection");
+}
+
+enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *options,
+                                        const struct oq_graph *graph, struct oq_selection **out,
+                                        struct onnxptq_error *error) {
+    struct oq_selection *selection = calloc(1, sizeof *selection);
+    if (selection == NULL) return oq_fail_memory(error, "the selection");
+    struct builder builder = {selection, graph, error};
+    selection->options = options;
+    enum onnxptq_status status = make_choices(selection, graph, error);
+    if (status == ONNXPTQ_OK) {
+        status = apply_options(&builder, options);
+    }
     if (status != ONNXPTQ_OK) {
         oq_selection_destroy(selection);
         return status;
@@ -250,6 +270,65 @@ bool oq_selection_allows(const struct oq_selection *selection, uint32_t node, co
     return why == NULL;
 }
 
-bool oq_selection_names_type(const struct oq_selection *selection, uint32_t node) {
-    return node < selection->n_nodes && selection->choices[node].named_type;
+bool oq_selection_excludes(const struct oq_selection *selection, uint32_t node) {
+    return node < selection->n_nodes && selection->choices[node].excluded != NULL;
+}
+
+/* ---- Projection ---- */
+
+/* True when a list of op types, commas between them, names the node's type. */
+static bool list_names_type(const char *const *items, size_t n, const Onnx__NodeProto *node) {
+    const char *type = node->op_type == NULL ? "" : node->op_type;
+    for (size_t i = 0; i < n; i++) {
+        for (const char *at = items[i]; at != NULL;) {
+            const char *comma = strchr(at, ',');
+            size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
+            char item[256];
+            while (length > 0 && (*at == ' ' || *at == '\t')) at++, length--;
+            while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t')) length--;
+            if (length < sizeof item && length >= strlen(type)) {
+                memcpy(item, at, length);
+                item[length] = '\0';
+                struct type_name name = parse_type(item);
+                if (type_matches(&name, node)) return true;
+            }
+            at = comma != NULL ? comma + 1 : NULL;
+        }
+    }
+    return false;
+}
+
+/* The choice of a node from the body of an inlined function. */
+static struct choice choice_of_inlined(const struct oq_selection *selection, struct choice call,
+                                       const Onnx__NodeProto *node) {
+    const struct onnxptq_quantize_options *o = selection->options;
+    call.named_type |= list_names_type(o->op_types, o->n_op_types, node);
+    if (call.excluded == NULL &&
+        list_names_type(o->exclude_op_types, o->n_exclude_op_types, node)) {
+        call.excluded = "excluded by its operator type";
+    }
+    return call;
+}
+
+enum onnxptq_status oq_selection_project(const struct oq_selection *selection,
+                                         const struct oq_graph *graph, struct oq_selection **out,
+                                         struct onnxptq_error *error) {
+    struct oq_selection *projected = calloc(1, sizeof *projected);
+    if (projected == NULL) return oq_fail_memory(error, "the selection");
+    projected->options = selection->options;
+    projected->by_type = selection->by_type;
+    projected->by_name = selection->by_name;
+    enum onnxptq_status status = make_choices(projected, graph, error);
+    if (status != ONNXPTQ_OK) {
+        oq_selection_destroy(projected);
+        return status;
+    }
+    for (uint32_t i = 0; i < projected->n_nodes; i++) {
+        const struct oq_node *node = oq_graph_node(graph, i);
+        struct choice origin = {.named_type = true, .named_name = true};
+        if (node->origin < selection->n_nodes) origin = selection->choices[node->origin];
+        projected->choices[i] = choice_of_inlined(selection, origin, node->proto);
+    }
+    *out = projected;
+    return ONNXPTQ_OK;
 }

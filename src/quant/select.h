@@ -18,14 +18,19 @@ enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *o
                                         struct onnxptq_error *error) OQ_MUST_USE;
 void oq_selection_destroy(struct oq_selection *selection); /* NULL is allowed */
 
-/* Here `node` is an id of the graph that the selection was made from: patterns speak of the
- * original model. */
+/* The same selection for the nodes of a graph that was made from the original: a node is what its
+ * origin is. A node from the body of an inlined function has the name of the call, but its own operator type. New nodes are
+ * free. `selection` must outlive the result, as must its options. */
+enum onnxptq_status oq_selection_project(const struct oq_selection *selection,
+                                         const struct oq_graph *graph, struct oq_selection **out,
+                                         struct onnxptq_error *error) OQ_MUST_USE;
+
+/* Here `node` is an id of the graph that the selection was made from, or projected to. */
 
 /* False when the node is excluded or not included; `reason` (static or owned by the selection) says
  * by what. */
 bool oq_selection_allows(const struct oq_selection *selection, uint32_t node, const char **reason);
-/* True when the user named this node's op type in --op-types, so that rules of thumb must not drop
- * it. */
-bool oq_selection_names_type(const struct oq_selection *selection, uint32_t node);
+/* True when the user named this node, or its type, to be left alone. */
+bool oq_selection_excludes(const struct oq_selection *selection, uint32_t node);
 
 #endif

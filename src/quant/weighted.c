@@ -90,7 +90,7 @@ static const char *match_matmul(const struct oq_planner *planner, const struct o
     uint32_t a = input_of(node, 0), b = input_of(node, 1);
     if (oq_planner_is_activation(planner, a) && oq_planner_is_activation(planner, b)) {
         out->weight_input = -1;
-        return NULL;
+        return node->scope == 0 ? NULL : "in a body of control flow, and it has no weight";
     }
     bool on_the_right = !oq_planner_is_constant(planner, a);
     const Onnx__TensorProto *weight = float_constant(planner, on_the_right ? b : a, 1);
@@ -187,15 +187,10 @@ static void apply(struct oq_planner *planner, const struct weighted *w) {
                                          : "data input and weight are int8");
 }
 
-static bool is_weighted(const struct oq_operator *op) {
-    return op != NULL && (op->role == OQ_ROLE_CONV || op->role == OQ_ROLE_CONV_TRANSPOSE ||
-                          op->role == OQ_ROLE_GEMM || op->role == OQ_ROLE_MATMUL);
-}
-
 enum onnxptq_status oq_plan_weighted(struct oq_planner *planner, struct onnxptq_error *error) {
     (void)error;
     for (uint32_t node = 0; node < oq_graph_n_nodes(planner->graph); node++) {
-        if (!is_weighted(oq_planner_candidate(planner, node))) {
+        if (!oq_planner_is_weighted(oq_planner_candidate(planner, node))) {
             continue;
         }
         struct weighted w;
