@@ -18,7 +18,7 @@
 #define OQ_POISON 1
 #endif
 #endif
-#ifdef OQ_POISON
+#if defined(OQ_POISON) && __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #define OQ_GAP 16 /* between allocations, so that an overrun is seen */
 #else

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM          1
+#define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(entry) ((entry)->failed = true)
 #include <uthash.h>
 
@@ -44,6 +44,7 @@ void oq_map_destroy(struct oq_map *map) {
     }
 }
 
+/* The macros of uthash are long. NOLINTBEGIN(readability-function-size) */
 static struct entry *find(const struct oq_map *map, const void *key, size_t key_size) {
     struct entry *found = NULL;
     if (key_size <= UINT32_MAX) {
@@ -61,6 +62,7 @@ static bool add(struct oq_map *map, const void *key, size_t key_size, size_t val
     HASH_ADD_KEYPTR(hh, map->head, key, key_size, entry);
     return !entry->failed;
 }
+/* NOLINTEND(readability-function-size) */
 
 bool oq_map_put(struct oq_map *map, const void *key, size_t key_size, size_t value) {
     struct entry *entry = find(map, key, key_size);

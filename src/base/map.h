@@ -12,7 +12,8 @@ struct oq_map;
 struct oq_map *oq_map_create(void);      /* NULL: out of memory */
 void oq_map_destroy(struct oq_map *map); /* NULL is allowed */
 
-/* Adds a key or replaces its value; false when out of memory. The key is borrowed for the map's life. */
+/* Adds a key or replaces its value; false when out of memory. The key is borrowed for the map's
+ * life. */
 bool oq_map_put(struct oq_map *map, const void *key, size_t key_size, size_t value);
 /* The same with a copy of the key. */
 bool oq_map_put_copy(struct oq_map *map, const void *key, size_t key_size, size_t value);

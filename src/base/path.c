@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/size.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,9 +32,7 @@ char *oq_path_join(const char *folder, const char *name) {
     char *path = malloc(size);
     if (path != NULL) {
         const bool slash = first > 0 && folder[first - 1] != '/';
-        memcpy(path, folder, first);
-        path[first] = '/';
-        memcpy(path + first + (slash ? 1 : 0), name, second + 1);
+        snprintf(path, size, "%s%s%s", folder, slash ? "/" : "", name);
     }
     return path;
 }

@@ -28,7 +28,7 @@ static bool append(struct oq_model *model, void *array, size_t *n, void *item) {
         if (grown == NULL || !oq_map_put_copy(notes, &grown, sizeof(void *), capacity)) {
             return false;
         }
-        if (*n > 0) {
+        if (items != NULL && *n > 0) {
             memcpy(grown, items, *n * sizeof(void *));
         }
         items = grown;

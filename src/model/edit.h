@@ -7,18 +7,20 @@
 
 #include "model/model.h"
 
-/* Every name of a model: tensors, nodes, graphs' inputs and outputs, in all bodies and functions. */
+/* Every name of a model: tensors, nodes, graphs' inputs and outputs, in all bodies and functions.
+ */
 struct oq_names;
 struct oq_names *oq_names_create(const struct oq_model *model);
 void oq_names_destroy(struct oq_names *names);
-/* `base`, or `base` with a number, such that no name of the model and no name given out before equals it.
- * In the model's arena. */
+/* `base`, or `base` with a number, such that no name of the model and no name given out before
+ * equals it. In the model's arena. */
 const char *oq_names_unique(struct oq_names *names, const char *base);
 
 Onnx__NodeProto *oq_node_create(struct oq_model *model, const char *name, const char *domain,
                                 const char *type, const char *const *inputs, size_t n_inputs,
                                 const char *const *outputs, size_t n_outputs);
-bool oq_node_set_int(struct oq_model *model, Onnx__NodeProto *node, const char *name, int64_t value);
+bool oq_node_set_int(struct oq_model *model, Onnx__NodeProto *node, const char *name,
+                     int64_t value);
 
 bool oq_graph_add_initializer(struct oq_model *model, Onnx__GraphProto *graph,
                               Onnx__TensorProto *tensor);

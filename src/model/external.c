@@ -125,7 +125,7 @@ static enum onnxptq_status open_location(struct attachment *attachment, const ch
         free(path);
         return oq_fail_memory(error, "a path");
     }
-    struct oq_mapping mapping;
+    struct oq_mapping mapping = {NULL, 0};
     const enum onnxptq_status status = map_target(attachment, location, path, &mapping, error);
     free(path);
     return status == ONNXPTQ_OK ? oq_model_take_input(attachment->model, mapping, NULL, file, error)

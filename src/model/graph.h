@@ -1,14 +1,14 @@
 /*
  * Index over a model's graphs: flat arrays of scopes, nodes and values with integer ids.
  *
- * A scope is a graph: the main graph (scope 0) or a body of If, Loop or Scan. A value is a tensor name
- * in the scope that defines it; a body that reads a captured name refers to the outer value.
- * The index is a snapshot: after an edit of the model it is built anew. Bodies of local functions are not
- * indexed; a call of one is a node like any other.
+ * A scope is a graph: the main graph (scope 0) or a body of If, Loop or Scan. A value is a tensor
+ * name in the scope that defines it; a body that reads a captured name refers to the outer value.
+ * The index is a snapshot: after an edit of the model it is built anew. Bodies of local functions
+ * are not indexed; a call of one is a node like any other.
  *
- * oq_graph_build() verifies: every name read is defined and visible, no name is defined twice in the same
- * scope, node order can be made topological (a graph out of order is accepted and listed in order;
- * a cycle is an error), outputs exist.
+ * oq_graph_build() verifies: every name read is defined and visible, no name is defined twice in
+ * the same scope, node order can be made topological (a graph out of order is accepted and listed
+ * in order; a cycle is an error), outputs exist.
  */
 #ifndef OQ_MODEL_GRAPH_H
 #define OQ_MODEL_GRAPH_H
@@ -28,15 +28,15 @@ struct oq_scope {
 struct oq_node {
     Onnx__NodeProto *proto;
     uint32_t scope;
-    uint32_t index;              /* in scope's proto->node */
-    const struct oq_operator *op;/* NULL: no row */
-    bool foreign;                /* not of the default domain and without a row */
-    bool local_function;         /* calls a function of this model */
-    const char *name;            /* the node's name, or "@" + first non-empty output */
-    const char *op_name;         /* "Conv" or "custom_domain::DummyOp" */
-    const uint32_t *inputs;      /* value ids, OQ_NONE for an empty optional input; n = proto->n_input */
-    const uint32_t *outputs;     /* value ids, OQ_NONE for an empty name; n = proto->n_output */
-    uint32_t origin;             /* node of the original graph that it comes from, or OQ_NONE */
+    uint32_t index;               /* in scope's proto->node */
+    const struct oq_operator *op; /* NULL: no row */
+    bool foreign;                 /* not of the default domain and without a row */
+    bool local_function;          /* calls a function of this model */
+    const char *name;             /* the node's name, or "@" + first non-empty output */
+    const char *op_name;          /* "Conv" or "custom_domain::DummyOp" */
+    const uint32_t *inputs; /* value ids, OQ_NONE for an empty optional input; n = proto->n_input */
+    const uint32_t *outputs; /* value ids, OQ_NONE for an empty name; n = proto->n_output */
+    uint32_t origin;         /* node of the original graph that it comes from, or OQ_NONE */
 };
 
 /* One reading of a value: input `input` of node `node`. */
@@ -47,15 +47,15 @@ struct oq_use {
 struct oq_value {
     const char *name;
     uint32_t scope;
-    uint32_t producer;         /* node id, or OQ_NONE */
+    uint32_t producer; /* node id, or OQ_NONE */
     uint32_t producer_output;
     Onnx__TensorProto *initializer; /* NULL when it has none */
     Onnx__SparseTensorProto *sparse_initializer;
-    bool is_input;             /* of its scope's graph */
-    bool is_output;            /* of its scope's graph (also when a body returns an outer value: see below) */
+    bool is_input;  /* of its scope's graph */
+    bool is_output; /* of its scope's graph (also when a body returns an outer value: see below) */
     const struct oq_use *uses; /* in node order; captures by bodies included */
     uint32_t n_uses;
-    bool captured;             /* read or returned by a body of an inner scope */
+    bool captured; /* read or returned by a body of an inner scope */
 };
 
 struct oq_graph;
@@ -75,9 +75,9 @@ const struct oq_value *oq_graph_value(const struct oq_graph *graph, uint32_t val
 /* The value that `name` means in `scope` (inner first), or OQ_NONE. */
 uint32_t oq_graph_find_value(const struct oq_graph *graph, uint32_t scope, const char *name);
 
-/* The constant behind a value: its initializer (unless overridable: also a graph input is fine, it counts as
- * constant), or the tensor of a Constant node (attribute value, value_float(s), value_int(s)), seen through
- * Identity. NULL when it is not constant. */
+/* The constant behind a value: its initializer (unless overridable: also a graph input is fine, it
+ * counts as constant), or the tensor of a Constant node (attribute value, value_float(s),
+ * value_int(s)), seen through Identity. NULL when it is not constant. */
 const Onnx__TensorProto *oq_graph_constant(const struct oq_graph *graph, uint32_t value);
 
 /* Attributes of a node; the default when absent or of another kind. */

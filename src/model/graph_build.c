@@ -68,8 +68,8 @@ static enum onnxptq_status define_inputs(struct builder *builder, uint32_t scope
                                          const Onnx__GraphProto *proto) {
     for (size_t i = 0; i < proto->n_input; i++) {
         const char *name = text_of(proto->input[i]->name);
-        uint32_t id;
-        bool known;
+        uint32_t id = 0;
+        bool known = false;
         if (name[0] == '\0') {
             return oq_fail(builder->error, ONNXPTQ_ERROR_MODEL,
                            "input %zu of graph '%s' has no name", i, text_of(proto->name));
@@ -86,8 +86,8 @@ static enum onnxptq_status define_inputs(struct builder *builder, uint32_t scope
 /* A name may be a graph input and an initializer, which is then its default. */
 static enum onnxptq_status define_initializer(struct builder *builder, uint32_t scope,
                                               const char *name, struct oq_value **out) {
-    uint32_t id;
-    bool known;
+    uint32_t id = 0;
+    bool known = false;
     if (name[0] == '\0') {
         return oq_fail(builder->error, ONNXPTQ_ERROR_MODEL,
                        "an initializer of graph '%s' has no name",
@@ -128,7 +128,7 @@ static enum onnxptq_status define_outputs(struct builder *builder, uint32_t id) 
     node->outputs = outputs;
     for (size_t i = 0; i < proto->n_output; i++) {
         const char *name = text_of(proto->output[i]);
-        bool known;
+        bool known = false;
         outputs[i] = OQ_NONE;
         if (name[0] == '\0') {
             continue;

@@ -118,7 +118,8 @@ enum onnxptq_status oq_model_create(const char *path, struct oq_model **out,
     }
     if (model == NULL || model->path == NULL || model->arena == NULL || model->notes == NULL) {
         oq_model_destroy(model);
-        return oq_fail_memory(error, "a model");
+        (void)oq_fail_memory(error, "a model");
+        return ONNXPTQ_ERROR_MEMORY;
     }
     *out = model;
     return ONNXPTQ_OK;

@@ -18,15 +18,15 @@
 
 struct oq_model;
 
-/* Reads and verifies a model: wire format, nesting depth, sizes, every tensor's data length against its
- * shape, external data present, long enough and inside the model's folder. Structure of the graph
- * (names, order, cycles) is verified by oq_graph_build(). */
+/* Reads and verifies a model: wire format, nesting depth, sizes, every tensor's data length against
+ * its shape, external data present, long enough and inside the model's folder. Structure of the
+ * graph (names, order, cycles) is verified by oq_graph_build(). */
 enum onnxptq_status oq_model_read(const char *path, struct oq_model **out,
                                   struct onnxptq_error *error) OQ_MUST_USE;
 /* The same from memory (copied), for tests and fuzzing; `folder` locates external data. */
 enum onnxptq_status oq_model_read_memory(const void *data, size_t size, const char *folder,
-                                         struct oq_model **out,
-                                         struct onnxptq_error *error) OQ_MUST_USE;
+                                         struct oq_model **out, struct onnxptq_error *error)
+    OQ_MUST_USE;
 /* A deep copy of the skeleton that shares the mapped files (reference counted). */
 enum onnxptq_status oq_model_clone(const struct oq_model *model, struct oq_model **out,
                                    struct onnxptq_error *error) OQ_MUST_USE;
@@ -39,7 +39,8 @@ const char *oq_model_path(const struct oq_model *model);
 /* Size of the model file and of the external files it refers to. */
 uint64_t oq_model_bytes(const struct oq_model *model);
 
-/* Adds a mapping as a data file of the model and takes it; `index` goes into TensorProto.data_file. */
+/* Adds a mapping as a data file of the model and takes it; `index` goes into TensorProto.data_file.
+ */
 enum onnxptq_status oq_model_add_file(struct oq_model *model, struct oq_mapping mapping,
                                       uint32_t *index, struct onnxptq_error *error) OQ_MUST_USE;
 

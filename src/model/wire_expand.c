@@ -16,6 +16,7 @@ struct expander {
     uint64_t total; /* bytes put so far in this pass */
     uint64_t *sizes;
     size_t n_sizes, capacity;
+    size_t n_measured; /* sizes of the first pass */
     struct onnxptq_error *error;
 };
 
@@ -59,6 +60,9 @@ static enum onnxptq_status expand_submessage(struct expander *expander, uint32_t
                                              struct message inner) {
     uint64_t size = 0;
     if (expander->emit) {
+        if (expander->n_sizes >= expander->n_measured) {
+            return internal(expander);
+        }
         size = expander->sizes[expander->n_sizes++];
     } else {
         OQ_TRY(measure(expander, inner, &size));
@@ -191,6 +195,7 @@ enum onnxptq_status oq_wire_expand(const uint8_t *data, size_t size,
     OQ_TRY_DONE(expand_message(&expander, model));
     OQ_TRY_DONE(expansion->begin(expansion->user, expander.total, error));
     expander.emit = true;
+    expander.n_measured = expander.sizes == NULL ? 0 : expander.n_sizes;
     expander.total = 0;
     expander.n_sizes = 0;
     OQ_TRY_DONE(expand_message(&expander, model));

@@ -14,18 +14,18 @@ enum onnxptq_status oq_model_write(const struct oq_model *model, struct oq_write
 /* The weights of a model, aligned, in one temporary file for the sessions. */
 struct oq_weight_file;
 
-/* Writes every mapped tensor of `model` once, aligned to 4096 bytes when larger than a page and to 64
- * otherwise, into a temporary file beside `beside_path`. Models cloned from `model` later share data files, so
- * the same weight file serves them all; tensors of files added later are appended by
+/* Writes every mapped tensor of `model` once, aligned to 4096 bytes when larger than a page and to
+ * 64 otherwise, into a temporary file beside `beside_path`. Models cloned from `model` later share
+ * data files, so the same weight file serves them all; tensors of files added later are appended by
  * oq_session_bytes. */
 enum onnxptq_status oq_weight_file_create(const char *beside_path, struct oq_weight_file **out,
                                           struct onnxptq_error *error) OQ_MUST_USE;
 void oq_weight_file_destroy(struct oq_weight_file *file); /* removes the file; NULL is allowed */
 const char *oq_weight_file_folder(const struct oq_weight_file *file);
 
-/* Serialises the skeleton with external_data entries in place of mapped data. What is not yet in the weight file
- * (by data file and offset) is appended to it first. `bytes` is malloc'ed. */
+/* Serialises the skeleton with external_data entries in place of mapped data. What is not yet in
+ * the weight file (by data file and offset) is appended to it first. `bytes` is malloc'ed. */
 enum onnxptq_status oq_session_bytes(const struct oq_model *model, struct oq_weight_file *file,
-                                     uint8_t **bytes, size_t *size,
-                                     struct onnxptq_error *error) OQ_MUST_USE;
+                                     uint8_t **bytes, size_t *size, struct onnxptq_error *error)
+    OQ_MUST_USE;
 #endif

@@ -23,7 +23,7 @@ static void test_nodes(void **state) {
     assert_true(oq_node_set_int(model, node, "axis", 2));
     assert_true(oq_node_set_int(model, node, "other", 3));
     assert_true(oq_graph_append_node(model, oq_test_main_graph(model), node));
-    node = oq_node_create(model, NULL, "", "Relu", outputs, 1, inputs, 0);
+    node = oq_node_create(model, NULL, "", "Relu", outputs, 1, NULL, 0);
     assert_true(oq_graph_append_node(model, oq_test_main_graph(model), node));
     model = oq_test_model_reload(model);
     const Onnx__GraphProto *graph = oq_test_main_graph(model);

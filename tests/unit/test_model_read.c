@@ -269,7 +269,7 @@ static char *write_external(const char *folder, const char *location, const char
 }
 
 static void write_weights(const char *folder, const char *name, size_t n) {
-    struct file_bytes bytes = {calloc(n, sizeof(float)), n * sizeof(float)};
+    struct file_bytes bytes = {malloc(4 * n), 4 * n};
     assert_non_null(bytes.data);
     for (size_t i = 0; i < n; i++) {
         const float value = (float)i;
