@@ -151,7 +151,7 @@ static enum onnxptq_status fold_node(struct folder *folder, uint32_t id,
 
 static enum onnxptq_status fold_all(struct folder *folder, struct onnxptq_error *error) {
     const size_t n_nodes = oq_graph_n_nodes(folder->graph);
-    OQ_TRY(oq_constant_find_nodes(folder->graph, &folder->constant_nodes, error));
+    OQ_TRY(oq_constant_find_nodes(folder->preparation, &folder->constant_nodes, error));
     folder->spill =
         oq_spill_create(folder->preparation->spec->beside_path, folder->preparation->scratch);
     folder->edit = oq_constant_edit_create(folder->preparation, folder->constant_nodes);

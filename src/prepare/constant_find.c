@@ -17,11 +17,13 @@ bool oq_constant_find_value(const struct oq_graph *graph, const bool *nodes, uin
            (value->scope == 0 || !value->is_input);
 }
 
-static bool is_constant(const struct oq_graph *graph, const struct oq_functions *functions,
-                        const bool *nodes, uint32_t id) {
+static bool is_constant(const struct oq_preparation *preparation,
+                        const struct oq_functions *functions, const bool *nodes, uint32_t id) {
+    const struct oq_graph *graph = preparation->graph;
     const struct oq_node *node = oq_graph_node(graph, id);
     const struct oq_function *called = oq_functions_called(functions, node->proto);
-    if (called != NULL ? !called->pure : !oq_node_is_pure(node->proto)) {
+    if ((called != NULL ? !called->pure : !oq_node_is_pure(node->proto)) ||
+        oq_preparation_excludes(preparation, node->proto)) {
         return false;
     }
     for (size_t i = 0; i < node->proto->n_input; i++) {
@@ -32,14 +34,15 @@ static bool is_constant(const struct oq_graph *graph, const struct oq_functions 
     return true;
 }
 
-enum onnxptq_status oq_constant_find_nodes(const struct oq_graph *graph, bool **out,
+enum onnxptq_status oq_constant_find_nodes(const struct oq_preparation *preparation, bool **out,
                                            struct onnxptq_error *error) {
+    const struct oq_graph *graph = preparation->graph;
     struct oq_functions functions;
     OQ_TRY(oq_functions_init(&functions, oq_graph_model(graph), error));
     bool *nodes = calloc((size_t)oq_graph_n_nodes(graph) + 1, sizeof *nodes);
     /* Producers come before readers, and outer scopes before inner ones. */
     for (uint32_t i = 0; nodes != NULL && i < oq_graph_n_nodes(graph); i++) {
-        nodes[i] = is_constant(graph, &functions, nodes, i);
+        nodes[i] = is_constant(preparation, &functions, nodes, i);
     }
     oq_functions_reset(&functions);
     if (nodes == NULL) {

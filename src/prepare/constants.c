@@ -222,7 +222,7 @@ enum onnxptq_status oq_prepare_constants(struct oq_preparation *preparation,
                                          struct onnxptq_error *error) {
     OQ_TRY(oq_preparation_index(preparation, error));
     struct search search = {.preparation = preparation, .graph = preparation->graph};
-    OQ_TRY(oq_constant_find_nodes(search.graph, &search.constant_nodes, error));
+    OQ_TRY(oq_constant_find_nodes(preparation, &search.constant_nodes, error));
     struct oq_spill *spill = oq_spill_create(preparation->spec->beside_path, preparation->scratch);
     const enum onnxptq_status status =
         spill == NULL ? oq_fail_memory(error, "constants") : run(&search, spill, error);

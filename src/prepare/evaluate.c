@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Results of weights together larger than this are computed one after the other. */
+/* What is run together: results are as large as the weights behind them, as a rule, but a few bytes can
+ * expand to many. */
 #define GROUP_BYTES ((uint64_t)32 << 20)
+#define GROUP_SIZE 16
 #define FIRST_IR_WITHOUT_INPUTS 4
 
 struct evaluation {
@@ -158,7 +160,7 @@ static size_t form_group(struct evaluation *evaluation, const struct oq_evaluate
                          size_t n) {
     size_t taken = 0;
     uint64_t total = 0;
-    while (taken < n) {
+    while (taken < n && taken < GROUP_SIZE) {
         need_nothing(evaluation);
         need_value(evaluation, items[taken].value);
         need_producers(evaluation);
@@ -173,10 +175,17 @@ static size_t form_group(struct evaluation *evaluation, const struct oq_evaluate
 
 /* ---- The model of a group ------------------------------------------------------------------- */
 
-/* A result must come from a node: a sparse initializer passes through one. */
+/* The runtime makes initializers of Constant nodes, and returns sparse ones as they are. */
+static bool may_be_sparse(const struct oq_graph *graph, uint32_t value) {
+    const uint32_t producer = oq_graph_value(graph, value)->producer;
+    return producer == OQ_NONE ||
+           strcmp(oq_graph_node(graph, producer)->proto->op_type, "Constant") == 0;
+}
+
+/* A result must come from a node that computes: what is sparse passes through one. */
 static char *output_name(struct evaluation *evaluation, uint32_t id, size_t *n_nodes) {
     char *name = value_name(evaluation, id);
-    if (name == NULL || oq_graph_value(evaluation->graph, id)->producer != OQ_NONE) {
+    if (name == NULL || !may_be_sparse(evaluation->graph, id)) {
         return name;
     }
     char *output = oq_arena_printf(evaluation->arena, "o%u", id);
