@@ -25,6 +25,20 @@ foreach(source ${op_sources})
         OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test-ops)
 endforeach()
 
+# Programs that run one internal step, for tests that judge it from outside. Not with the fuzzers,
+# whose objects need the fuzzing engine at link time.
+if(ONNXPTQ_EXAMPLES AND NOT ONNXPTQ_FUZZ)
+    file(GLOB tool_sources CONFIGURE_DEPENDS tests/tools/*.c)
+    foreach(source ${tool_sources})
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(tool_${name} ${source})
+        target_compile_options(tool_${name} PRIVATE ${onnxptq_warnings})
+        target_link_libraries(tool_${name} PRIVATE onnxptq_static)
+        set_target_properties(tool_${name} PROPERTIES
+            OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test-tools)
+    endforeach()
+endif()
+
 if(ONNXPTQ_TESTS)
     enable_testing()
     pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)

@@ -30,8 +30,7 @@ static oq_opset_conversion *find_conversion(const struct oq_opset_body *body,
         return NULL;
     }
     const struct oq_opset_change *change = oq_opset_find_change(node->op_type, version);
-    if (change == NULL || change->convert == NULL ||
-        is_local_function(body->edit, node->op_type)) {
+    if (change == NULL || change->convert == NULL || is_local_function(body->edit, node->op_type)) {
         return NULL;
     }
     return change->convert;

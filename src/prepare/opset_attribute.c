@@ -143,7 +143,8 @@ static bool same_text(const char *a, const char *b) {
 }
 
 static bool is_call(const Onnx__NodeProto *node, const Onnx__FunctionProto *function) {
-    return same_text(node->op_type, function->name) && same_text(node->overload, function->overload) &&
+    return same_text(node->op_type, function->name) &&
+           same_text(node->overload, function->overload) &&
            (same_text(node->domain, function->domain) ||
             (oq_is_default_domain(node->domain) && oq_is_default_domain(function->domain)));
 }

@@ -68,8 +68,8 @@ static Onnx__GraphProto *wrap(struct oq_opset_body *body, Onnx__NodeProto *node)
     return graph;
 }
 
-/* Before, Scan took a batch, and scanned each of its rows. Now that is a Scan over the rows whose body is
- * the Scan of one row. */
+/* Before, Scan took a batch, and scanned each of its rows. Now that is a Scan over the rows whose
+ * body is the Scan of one row. */
 enum onnxptq_status oq_opset_scan_9(struct oq_opset_body *body, Onnx__NodeProto *node,
                                     struct onnxptq_error *error) {
     const char *const names[] = {"num_scan_inputs", "directions", NULL};

@@ -126,8 +126,8 @@ static bool gather_model(struct oq_opset_edit *edit) {
 
 enum onnxptq_status oq_opset_edit_init(struct oq_opset_edit *edit, struct oq_model *model,
                                        int64_t target, struct onnxptq_error *error) {
-    *edit = (struct oq_opset_edit){
-        .model = model, .target = target, .names = oq_names_create(model)};
+    *edit =
+        (struct oq_opset_edit){.model = model, .target = target, .names = oq_names_create(model)};
     if (edit->names == NULL || !gather_model(edit)) {
         return oq_fail_memory(error, "the opset conversion");
     }

@@ -1,9 +1,9 @@
 /*
- * New forms of the bodies of a model, made beside it: nodes and constants gather here and take their
- * place in the model all at once, so that a conversion that fails half-way changes nothing.
+ * New forms of the bodies of a model, made beside it: nodes and constants gather here and take
+ * their place in the model all at once, so that a conversion that fails half-way changes nothing.
  *
- * Running out of memory is remembered in the edit and asked for once, at the end of each conversion:
- * the functions here take a NULL node, return "" for a name, and go on.
+ * Running out of memory is remembered in the edit and asked for once, at the end of each
+ * conversion: the functions here take a NULL node, return "" for a name, and go on.
  */
 #ifndef OQ_PREPARE_OPSET_EDIT_H
 #define OQ_PREPARE_OPSET_EDIT_H
@@ -23,7 +23,8 @@ struct oq_opset_body {
     int64_t version;                    /* of the default domain; 0: not imported */
     Onnx__NodeProto **nodes;
     size_t n_nodes, capacity_nodes;
-    Onnx__NodeProto **replaced; /* the list before, while `nodes` is being made from it; else NULL */
+    Onnx__NodeProto *
+        *replaced; /* the list before, while `nodes` is being made from it; else NULL */
     size_t n_replaced;
     bool changed;
     Onnx__TensorProto **constants; /* new initializers */
@@ -46,8 +47,8 @@ enum onnxptq_status oq_opset_edit_init(struct oq_opset_edit *edit, struct oq_mod
                                        int64_t target, struct onnxptq_error *error) OQ_MUST_USE;
 void oq_opset_edit_release(struct oq_opset_edit *edit);
 /* Puts nodes and constants of all bodies into the model; all of them or, on an error, none. */
-enum onnxptq_status oq_opset_edit_commit(struct oq_opset_edit *edit,
-                                         struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_opset_edit_commit(struct oq_opset_edit *edit, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 /* "cannot convert node 'n' (Type) from opset a to b: <fact>", ONNXPTQ_ERROR_UNSUPPORTED. */
 enum onnxptq_status oq_opset_refuse(const struct oq_opset_body *body, const Onnx__NodeProto *node,
@@ -94,7 +95,8 @@ void oq_opset_remove_attribute(Onnx__NodeProto *node, const char *name);
 /* Whether a string attribute, or else the default, equals `value`. */
 bool oq_opset_is_string(const Onnx__NodeProto *node, const char *name, const char *missing,
                         const char *value);
-/* Attributes whose value decides must not be left to the caller of a function. `names` ends with NULL. */
+/* Attributes whose value decides must not be left to the caller of a function. `names` ends with
+ * NULL. */
 enum onnxptq_status oq_opset_require_values(const struct oq_opset_body *body,
                                             const Onnx__NodeProto *node, const char *const *names,
                                             struct onnxptq_error *error) OQ_MUST_USE;

@@ -46,7 +46,8 @@ enum onnxptq_status oq_opset_dft_20(struct oq_opset_body *body, Onnx__NodeProto 
     if (node != NULL && oq_attribute(node, "axis") == NULL) {
         oq_opset_set_int(body, node, "axis", 1);
     }
-    OQ_TRY(oq_opset_move_scalar(body, node, "axis", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 2, error));
+    OQ_TRY(
+        oq_opset_move_scalar(body, node, "axis", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 2, error));
     oq_opset_emit(body, node);
     return ONNXPTQ_OK;
 }
@@ -154,12 +155,12 @@ static void make_mask(struct oq_opset_body *body, Onnx__NodeProto *node, int typ
     }
     const char *shape = oq_opset_apply(body, node, "Shape", oq_opset_input(node, 0), NULL);
     const char *name = oq_opset_unique(body, node, "mask");
-    Onnx__NodeProto *fill = oq_node_create(body->edit->model, name, "", "ConstantOfShape", &shape,
-                                           1, &mask, 1);
+    Onnx__NodeProto *fill =
+        oq_node_create(body->edit->model, name, "", "ConstantOfShape", &shape, 1, &mask, 1);
     const int64_t one = 1;
-    oq_opset_set_tensor(body, fill, "value",
-                        oq_tensor_create(body->edit->model, "", type, &one, 1, NULL,
-                                         oq_type_size(type)));
+    oq_opset_set_tensor(
+        body, fill, "value",
+        oq_tensor_create(body->edit->model, "", type, &one, 1, NULL, oq_type_size(type)));
     oq_opset_emit(body, fill);
 }
 
@@ -180,8 +181,8 @@ enum onnxptq_status oq_opset_dropout_12(struct oq_opset_body *body, Onnx__NodePr
     if (ratio != NULL && ratio->has_f && !(ratio->f >= 0.0F && ratio->f < 1.0F)) {
         oq_opset_remove_attribute(node, "ratio");
     }
-    OQ_TRY(oq_opset_move_scalar(body, node, "ratio", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1,
-                                error));
+    OQ_TRY(
+        oq_opset_move_scalar(body, node, "ratio", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1, error));
     oq_opset_emit(body, node);
     return ONNXPTQ_OK;
 }

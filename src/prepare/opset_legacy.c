@@ -88,8 +88,8 @@ enum onnxptq_status oq_opset_image_scaler_10(struct oq_opset_body *body, Onnx__N
     return ONNXPTQ_OK;
 }
 
-/* Cuts `border` (left, top, right, bottom) off images, or with `scale` (height, width) takes that much from
- * left and top on. */
+/* Cuts `border` (left, top, right, bottom) off images, or with `scale` (height, width) takes that
+ * much from left and top on. */
 enum onnxptq_status oq_opset_crop_10(struct oq_opset_body *body, Onnx__NodeProto *node,
                                      struct onnxptq_error *error) {
     size_t n_border = 0, n_scale = 0;
@@ -123,7 +123,8 @@ enum onnxptq_status oq_opset_dynamic_slice_10(struct oq_opset_body *body, Onnx__
     return ONNXPTQ_OK;
 }
 
-/* Two switches became the list of axes; without the division by the deviation only a mean is left. */
+/* Two switches became the list of axes; without the division by the deviation only a mean is left.
+ */
 enum onnxptq_status oq_opset_mean_variance_normalization_9(struct oq_opset_body *body,
                                                            Onnx__NodeProto *node,
                                                            struct onnxptq_error *error) {

@@ -4,8 +4,8 @@
 #include "prepare/opset_table.h"
 #include "prepare/opset_value.h"
 
-/* Appends `name` with a shape of its own kept apart: the output of `node` becomes that of a Reshape of
- * `flat` to `shape`. */
+/* Appends `name` with a shape of its own kept apart: the output of `node` becomes that of a Reshape
+ * of `flat` to `shape`. */
 static void restore_shape(struct oq_opset_body *body, const Onnx__NodeProto *near, const char *flat,
                           const char *shape, const char *output) {
     const char *const inputs[] = {flat, shape};
@@ -38,19 +38,18 @@ static const char *take_output(struct oq_opset_body *body, Onnx__NodeProto *node
 static bool is_last_axis(const struct oq_opset_body *body, const Onnx__NodeProto *node,
                          int64_t axis) {
     size_t rank;
-    return axis == -1 || (oq_opset_find_rank(body, oq_opset_input(node, 0), &rank) &&
-                          axis >= 0 && (size_t)axis + 1 == rank);
+    return axis == -1 || (oq_opset_find_rank(body, oq_opset_input(node, 0), &rank) && axis >= 0 &&
+                          (size_t)axis + 1 == rank);
 }
 
-/* Before, all axes from `axis` (1 by default) to the last one were taken together; now it is one axis, the
- * last by default. */
+/* Before, all axes from `axis` (1 by default) to the last one were taken together; now it is one
+ * axis, the last by default. */
 enum onnxptq_status oq_opset_softmax_13(struct oq_opset_body *body, Onnx__NodeProto *node,
                                         struct onnxptq_error *error) {
     (void)error;
     const Onnx__AttributeProto *axis = node == NULL ? NULL : oq_attribute(node, "axis");
     const bool refers = axis != NULL && axis->ref_attr_name != NULL && *axis->ref_attr_name != '\0';
-    if (node == NULL ||
-        (!refers && is_last_axis(body, node, oq_attribute_int(node, "axis", 1)))) {
+    if (node == NULL || (!refers && is_last_axis(body, node, oq_attribute_int(node, "axis", 1)))) {
         oq_opset_set_int(body, node, "axis", -1);
         oq_opset_emit(body, node);
         return ONNXPTQ_OK;
@@ -75,8 +74,8 @@ enum onnxptq_status oq_opset_softmax_13(struct oq_opset_body *body, Onnx__NodePr
 
 /* ---- BatchNormalization ---- */
 
-/* With spatial = 0 every element of a sample was normalized by parameters of its own: flattened, elements
- * are channels. */
+/* With spatial = 0 every element of a sample was normalized by parameters of its own: flattened,
+ * elements are channels. */
 enum onnxptq_status oq_opset_batch_normalization_9(struct oq_opset_body *body,
                                                    Onnx__NodeProto *node,
                                                    struct onnxptq_error *error) {

@@ -73,8 +73,9 @@ static void set_resize(struct oq_opset_body *body, Onnx__NodeProto *node, const 
     oq_opset_emit(body, node);
 }
 
-/* Before, an axis was rounded up where it shrinks and down where it grows; now one rounding holds for all
- * axes. They are independent of each other, so first those that shrink are resized, then the others. */
+/* Before, an axis was rounded up where it shrinks and down where it grows; now one rounding holds
+ * for all axes. They are independent of each other, so first those that shrink are resized, then
+ * the others. */
 static void resize_twice(struct oq_opset_body *body, Onnx__NodeProto *node, const char *scales) {
     const char *one = oq_opset_constant_float(body, node, "one", FLOAT, 1.0F);
     const char *down = oq_opset_apply(body, node, "Min", scales, one);
@@ -108,8 +109,8 @@ enum onnxptq_status oq_opset_resize_11(struct oq_opset_body *body, Onnx__NodePro
     return ONNXPTQ_OK;
 }
 
-/* tf_half_pixel_for_nn placed pixels half a pixel higher than half_pixel does, so with it the roundings
- * below are the same as these with half_pixel. */
+/* tf_half_pixel_for_nn placed pixels half a pixel higher than half_pixel does, so with it the
+ * roundings below are the same as these with half_pixel. */
 static enum onnxptq_status replace_tf_half_pixel(struct oq_opset_body *body, Onnx__NodeProto *node,
                                                  struct onnxptq_error *error) {
     if (node == NULL || !oq_opset_is_string(node, "coordinate_transformation_mode", "half_pixel",

@@ -1,11 +1,11 @@
 /*
  * The table of changes; see opset_table.h.
  *
- * It lists every version above 7 in which an operator of the default domain was defined anew. Most of these
- * allow more (element types, attributes with a default that means what was so before, negative
- * axes, inputs that may be left out) and need no conversion. In some the new text only says what runtimes
- * did already: OneHot with negative indices at 11, windows of pools that would start in the padding
- * at 22.
+ * It lists every version above 7 in which an operator of the default domain was defined anew. Most
+ * of these allow more (element types, attributes with a default that means what was so before,
+ * negative axes, inputs that may be left out) and need no conversion. In some the new text only
+ * says what runtimes did already: OneHot with negative indices at 11, windows of pools that would
+ * start in the padding at 22.
  */
 #include "prepare/opset_table.h"
 

@@ -6,8 +6,8 @@
 
 #include "prepare/opset_edit.h"
 
-/* Rewrites a node of the version before for the version of the row, and emits it with whatever else it needs.
- * `node` is a copy. What is emitted is itself subject to the rows of later versions. */
+/* Rewrites a node of the version before for the version of the row, and emits it with whatever else
+ * it needs. `node` is a copy. What is emitted is itself subject to the rows of later versions. */
 typedef enum onnxptq_status oq_opset_conversion(struct oq_opset_body *body, Onnx__NodeProto *node,
                                                 struct onnxptq_error *error);
 

@@ -14,8 +14,8 @@
 
 struct origin {
     const struct oq_opset_body *body;
-    const Onnx__NodeProto *node;     /* that makes it, */
-    const Onnx__TensorProto *tensor; /* or its initializer, */
+    const Onnx__NodeProto *node;       /* that makes it, */
+    const Onnx__TensorProto *tensor;   /* or its initializer, */
     const Onnx__ValueInfoProto *input; /* or the graph input; replaceable initializers have both */
 };
 
@@ -311,11 +311,10 @@ static int node_type(const struct oq_opset_body *body, const Onnx__NodeProto *no
     }
     const int type = find_type(body, oq_opset_input(node, 0), steps);
     /* Weights and the other side of arithmetic are of the same type. */
-    const bool common = form->form == FORM_BROADCAST || form->form == FORM_MATMUL ||
-                        strcmp(node->op_type, "Conv") == 0 ||
-                        strcmp(node->op_type, "ConvTranspose") == 0 ||
-                        strcmp(node->op_type, "Gemm") == 0 ||
-                        strcmp(node->op_type, "BatchNormalization") == 0;
+    const bool common =
+        form->form == FORM_BROADCAST || form->form == FORM_MATMUL ||
+        strcmp(node->op_type, "Conv") == 0 || strcmp(node->op_type, "ConvTranspose") == 0 ||
+        strcmp(node->op_type, "Gemm") == 0 || strcmp(node->op_type, "BatchNormalization") == 0;
     return type != 0 || !common ? type : find_type(body, oq_opset_input(node, 1), steps);
 }
 
@@ -345,9 +344,8 @@ static int find_type(const struct oq_opset_body *body, const char *name, int *st
         return 0;
     }
     const int declared = declared_type(origin.body, name);
-    return declared != 0 || origin.node == NULL
-               ? declared
-               : node_type(origin.body, origin.node, name, steps);
+    return declared != 0 || origin.node == NULL ? declared
+                                                : node_type(origin.body, origin.node, name, steps);
 }
 
 int oq_opset_find_type(const struct oq_opset_body *body, const char *name) {

@@ -35,7 +35,8 @@ done:
     return status;
 }
 
-/* After a refused conversion the model as it is then is written all the same: it must be unchanged. */
+/* After a refused conversion the model as it is then is written all the same: it must be unchanged.
+ */
 static enum onnxptq_status convert(const char *input, const char *output, int64_t version,
                                    struct onnxptq_error *error) {
     struct oq_model *model = NULL;
