@@ -60,10 +60,10 @@ static uint32_t convolution_before(const struct folder *folder, const struct oq_
         return OQ_NONE;
     }
     const struct oq_node *convolution = oq_graph_node(folder->graph, value->producer);
-    const bool fits = (has_role(convolution, OQ_ROLE_CONV) ||
-                       has_role(convolution, OQ_ROLE_CONV_TRANSPOSE)) &&
-                      convolution->scope == node->scope && has_one_result(convolution) &&
-                      !oq_preparation_excludes(folder->preparation, convolution->proto);
+    const bool fits =
+        (has_role(convolution, OQ_ROLE_CONV) || has_role(convolution, OQ_ROLE_CONV_TRANSPOSE)) &&
+        convolution->scope == node->scope && has_one_result(convolution) &&
+        !oq_preparation_excludes(folder->preparation, convolution->proto);
     return fits ? value->producer : OQ_NONE;
 }
 
@@ -85,8 +85,8 @@ static bool describe_fold(const struct folder *folder, const struct oq_node *con
             return false;
         }
     }
-    return find_constant(folder, input_of(convolution, 1), &fold->weight) &&
-           fold->weight != NULL && find_constant(folder, input_of(convolution, 2), &fold->bias);
+    return find_constant(folder, input_of(convolution, 1), &fold->weight) && fold->weight != NULL &&
+           find_constant(folder, input_of(convolution, 2), &fold->bias);
 }
 
 /* ---- The edit ------------------------------------------------------------------------------- */
@@ -155,8 +155,7 @@ static enum onnxptq_status fold_all(struct folder *folder, struct onnxptq_error 
     folder->spill =
         oq_spill_create(folder->preparation->spec->beside_path, folder->preparation->scratch);
     folder->edit = oq_constant_edit_create(folder->preparation, folder->constant_nodes);
-    folder->uses =
-        oq_arena_array(folder->preparation->scratch, 2 * n_nodes, sizeof *folder->uses);
+    folder->uses = oq_arena_array(folder->preparation->scratch, 2 * n_nodes, sizeof *folder->uses);
     if (folder->spill == NULL || folder->edit == NULL || folder->uses == NULL) {
         return oq_fail_memory(error, "folding BatchNormalization");
     }
@@ -187,10 +186,9 @@ enum onnxptq_status oq_prepare_batch_norm(struct oq_preparation *preparation,
         total += n;
     } while (n > 0);
     if (total > 0) {
-        oq_preparation_note(preparation,
-                            "%zu BatchNormalization node%s folded into the convolution%s before %s",
-                            total, total == 1 ? "" : "s", total == 1 ? "" : "s",
-                            total == 1 ? "it" : "them");
+        oq_preparation_note(
+            preparation, "%zu BatchNormalization node%s folded into the convolution%s before %s",
+            total, total == 1 ? "" : "s", total == 1 ? "" : "s", total == 1 ? "it" : "them");
     }
     return ONNXPTQ_OK;
 }

@@ -6,9 +6,9 @@
 
 #include "prepare/preparation.h"
 
-/* Folds where the result is the same function: Conv or ConvTranspose with constant parameters, read by
- * nothing but a BatchNormalization in inference form with constant parameters, in the same graph. Per
- * output channel c, with s = scale / sqrt(variance + epsilon):
+/* Folds where the result is the same function: Conv or ConvTranspose with constant parameters, read
+ * by nothing but a BatchNormalization in inference form with constant parameters, in the same
+ * graph. Per output channel c, with s = scale / sqrt(variance + epsilon):
  *
  *   weight'[c] = weight[c] * s        bias'[c] = (bias[c] - mean) * s + B
  *

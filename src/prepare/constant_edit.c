@@ -190,8 +190,7 @@ static bool read_instead(struct oq_constant_edit *edit, struct oq_use use, const
 /* The first that replaces a value which goes takes its name; that of the others is new. */
 static const char *choose_name(struct oq_constant_edit *edit, const struct change *change,
                                bool *name_taken) {
-    if (change->value != OQ_NONE && edit->value_gone[change->value] &&
-        !name_taken[change->value]) {
+    if (change->value != OQ_NONE && edit->value_gone[change->value] && !name_taken[change->value]) {
         name_taken[change->value] = true;
         return change->base;
     }

@@ -49,8 +49,7 @@ static bool is_convolution(const struct oq_operator *op) {
 
 /* What a Clip behind it is fused with. */
 static bool may_end_in_clip(const struct oq_operator *op) {
-    return oq_operator_is_weighted(op) || op->role == OQ_ROLE_BATCH_NORM ||
-           op->role == OQ_ROLE_ADD;
+    return oq_operator_is_weighted(op) || op->role == OQ_ROLE_BATCH_NORM || op->role == OQ_ROLE_ADD;
 }
 
 /* Bit i: the value of input i is wanted if it is constant. */

@@ -6,9 +6,9 @@
 
 #include "prepare/preparation.h"
 
-/* Weights, biases, parameters of a BatchNormalization behind a convolution and bounds of a Clip behind
- * such nodes become initializers where a constant subgraph computes them. Only these readings change;
- * nodes that nobody reads afterwards go. */
+/* Weights, biases, parameters of a BatchNormalization behind a convolution and bounds of a Clip
+ * behind such nodes become initializers where a constant subgraph computes them. Only these
+ * readings change; nodes that nobody reads afterwards go. */
 enum onnxptq_status oq_prepare_constants(struct oq_preparation *preparation,
                                          struct onnxptq_error *error) OQ_MUST_USE;
 

@@ -1,7 +1,7 @@
 /*
- * Running constant nodes. One clone of the model serves all runs: its main graph is set to the nodes and
- * initializers of each group in turn. Tensors are renamed after their value ids, since nodes of several
- * scopes come together.
+ * Running constant nodes. One clone of the model serves all runs: its main graph is set to the
+ * nodes and initializers of each group in turn. Tensors are renamed after their value ids, since
+ * nodes of several scopes come together.
  */
 #include "prepare/evaluate.h"
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is run together: results are as large as the weights behind them, as a rule, but a few bytes can
- * expand to many. */
+/* What is run together: results are as large as the weights behind them, as a rule, but a few bytes
+ * can expand to many. */
 #define GROUP_BYTES ((uint64_t)32 << 20)
 #define GROUP_SIZE 16
 #define FIRST_IR_WITHOUT_INPUTS 4
@@ -335,8 +335,7 @@ enum onnxptq_status oq_evaluate(const struct oq_preparation *preparation,
     struct evaluation evaluation = {.preparation = preparation, .spill = spill};
     enum onnxptq_status status = ONNXPTQ_OK;
     OQ_TRY_DONE(make_clone(&evaluation, constant_nodes, error));
-    OQ_TRY_DONE(
-        oq_weight_file_create(preparation->spec->beside_path, &evaluation.weights, error));
+    OQ_TRY_DONE(oq_weight_file_create(preparation->spec->beside_path, &evaluation.weights, error));
     for (size_t first = 0; first < n;) {
         const size_t taken = form_group(&evaluation, items + first, n - first);
         OQ_TRY_DONE(run_what_runs(&evaluation, items + first, taken, error));

@@ -24,8 +24,8 @@ static void encode(int type, double value, uint8_t *out) {
     } else if (type == ONNXPTQ_TYPE_FLOAT) {
         memcpy(out, &single, sizeof single);
     } else {
-        const uint16_t half = type == ONNXPTQ_TYPE_FLOAT16 ? oq_float_to_half(single)
-                                                           : oq_float_to_bfloat16(single);
+        const uint16_t half =
+            type == ONNXPTQ_TYPE_FLOAT16 ? oq_float_to_half(single) : oq_float_to_bfloat16(single);
         memcpy(out, &half, sizeof half);
     }
 }
@@ -54,9 +54,8 @@ static bool count_channels(const struct oq_fold *fold, size_t *out) {
         return false;
     }
     *out = (size_t)weight->dims[0];
-    return !fold->transposed ||
-           (weight->dims[0] % fold->groups == 0 &&
-            oq_size_mul((size_t)weight->dims[1], (size_t)fold->groups, out));
+    return !fold->transposed || (weight->dims[0] % fold->groups == 0 &&
+                                 oq_size_mul((size_t)weight->dims[1], (size_t)fold->groups, out));
 }
 
 static bool is_channel_vector(const Onnx__TensorProto *tensor, size_t n) {
@@ -118,8 +117,8 @@ static bool all_finite(const double *values, size_t n) {
 
 /* Output channel of an element of the weight. */
 struct layout {
-    size_t inner;      /* elements of one (row, column) of a transposed weight, else of one channel */
-    size_t columns;    /* transposed: output channels of a group */
+    size_t inner;   /* elements of one (row, column) of a transposed weight, else of one channel */
+    size_t columns; /* transposed: output channels of a group */
     size_t group_rows; /* transposed: input channels of a group */
 };
 

@@ -20,8 +20,8 @@ struct oq_fold {
     struct oq_spilled new_weight, new_bias; /* results */
 };
 
-/* Fills new_weight and new_bias, in the type of the weight. `*exact` false: the parts do not fit each
- * other, or the result cannot be represented, and nothing is to be folded. */
+/* Fills new_weight and new_bias, in the type of the weight. `*exact` false: the parts do not fit
+ * each other, or the result cannot be represented, and nothing is to be folded. */
 enum onnxptq_status oq_fold_compute(struct oq_fold *fold, struct oq_spill *spill, bool *exact,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 

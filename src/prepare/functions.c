@@ -56,9 +56,8 @@ bool oq_node_is_pure(const Onnx__NodeProto *node) {
 
 static bool make_key(char *key, size_t size, const char *domain, const char *name,
                      const char *overload) {
-    const int length =
-        snprintf(key, size, "%s\n%s\n%s", oq_is_default_domain(domain) ? "" : domain, oq_text(name),
-                 oq_text(overload));
+    const int length = snprintf(key, size, "%s\n%s\n%s", oq_is_default_domain(domain) ? "" : domain,
+                                oq_text(name), oq_text(overload));
     return length >= 0 && (size_t)length < size;
 }
 
@@ -116,7 +115,8 @@ static bool study_call(struct study *study, struct oq_function *called) {
     }
     function->weighted = function->weighted || called->weighted;
     function->pure = function->pure && called->pure;
-    function->height = called->height + 1 > function->height ? called->height + 1 : function->height;
+    function->height =
+        called->height + 1 > function->height ? called->height + 1 : function->height;
     return true;
 }
 
@@ -133,7 +133,8 @@ static bool study_node(void *user, Onnx__NodeProto *node) {
     return true;
 }
 
-/* Both the way down and what lies below are bounded: a body may be known by the time it is called. */
+/* Both the way down and what lies below are bounded: a body may be known by the time it is called.
+ */
 static bool is_too_deep(const struct oq_function *function, unsigned depth) {
     return depth > MAX_HEIGHT || depth + function->height > MAX_HEIGHT;
 }
@@ -142,9 +143,10 @@ static enum onnxptq_status study_function(const struct oq_functions *functions,
                                           struct oq_function *function, unsigned depth,
                                           struct onnxptq_error *error) {
     if (is_too_deep(function, depth)) {
-        return oq_fail(error, ONNXPTQ_ERROR_UNSUPPORTED,
-                       "cannot use function '%s': functions call each other more than %d levels deep",
-                       oq_text(function->proto->name), MAX_HEIGHT);
+        return oq_fail(
+            error, ONNXPTQ_ERROR_UNSUPPORTED,
+            "cannot use function '%s': functions call each other more than %d levels deep",
+            oq_text(function->proto->name), MAX_HEIGHT);
     }
     if (function->mark == KNOWN) {
         return ONNXPTQ_OK;

@@ -10,7 +10,8 @@
 struct oq_function {
     Onnx__FunctionProto *proto;
     bool weighted; /* holds Conv, ConvTranspose, Gemm or MatMul, or calls what does */
-    bool pure;     /* standard operators that give the same results whenever they are run, and no else */
+    bool
+        pure; /* standard operators that give the same results whenever they are run, and no else */
     unsigned height; /* calls inside calls below it */
     unsigned char mark;
 };

@@ -66,8 +66,8 @@ static enum onnxptq_status merge(const struct list *list) {
 
 /* ---- Completing ----------------------------------------------------------------------------- */
 
-/* What the runtime takes a domain without import for is its own newest version. For the domains that
- * have one version only that is 1; the nodes of ai.onnx.ml are those of 3 in every runtime. */
+/* What the runtime takes a domain without import for is its own newest version. For the domains
+ * that have one version only that is 1; the nodes of ai.onnx.ml are those of 3 in every runtime. */
 static int64_t version_of(const struct list *list, const char *domain) {
     const Onnx__ModelProto *model = oq_model_proto(list->preparation->model);
     const int64_t own = oq_imports_find(model->opset_import, model->n_opset_import, domain);
@@ -126,8 +126,7 @@ static bool complete(void *user, Onnx__NodeProto *node) {
     oq_preparation_note(list->preparation,
                         "operator set '%s' was used but not imported: version %" PRId64
                         " is imported now%s%s",
-                        domain_text(domain), version,
-                        list->function == NULL ? "" : " by function ",
+                        domain_text(domain), version, list->function == NULL ? "" : " by function ",
                         list->function == NULL ? "" : oq_text(list->function->name));
     return true;
 }

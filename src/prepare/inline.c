@@ -83,10 +83,11 @@ static enum onnxptq_status add_body(struct inliner *inliner, struct list *list,
     struct oq_instance instance;
     inliner->n_nodes += function->proto->n_node;
     if (inliner->n_nodes > MAX_NODES) {
-        return oq_fail(inliner->error, ONNXPTQ_ERROR_UNSUPPORTED,
-                       "cannot inline function '%s': with all bodies in place the model has more than "
-                       "%zu nodes",
-                       oq_text(function->proto->name), MAX_NODES);
+        return oq_fail(
+            inliner->error, ONNXPTQ_ERROR_UNSUPPORTED,
+            "cannot inline function '%s': with all bodies in place the model has more than "
+            "%zu nodes",
+            oq_text(function->proto->name), MAX_NODES);
     }
     OQ_TRY(oq_instantiate(inliner->preparation, call, function->proto, &instance, inliner->error));
     for (size_t i = 0; i < instance.n_nodes; i++) {
@@ -136,10 +137,11 @@ static enum onnxptq_status rewrite_graph(struct inliner *inliner, Onnx__GraphPro
     struct list list = {.depth = depth};
     enum onnxptq_status status = ONNXPTQ_OK;
     if (depth > MAX_GRAPH_DEPTH) {
-        return oq_fail(inliner->error, ONNXPTQ_ERROR_UNSUPPORTED,
-                       "cannot inline functions: with all bodies in place graph '%s' is nested more "
-                       "than %d levels deep",
-                       oq_text(graph->name), MAX_GRAPH_DEPTH);
+        return oq_fail(
+            inliner->error, ONNXPTQ_ERROR_UNSUPPORTED,
+            "cannot inline functions: with all bodies in place graph '%s' is nested more "
+            "than %d levels deep",
+            oq_text(graph->name), MAX_GRAPH_DEPTH);
     }
     for (size_t i = 0; i < graph->n_node && status == ONNXPTQ_OK; i++) {
         status = add_node(inliner, &list, graph->node[i]);
@@ -191,8 +193,8 @@ static void count_calls(const struct call_count *count) {
     }
 }
 
-/* A function that was inlined and is called by nothing goes, and so do those that only it called and that
- * were inlined with it. */
+/* A function that was inlined and is called by nothing goes, and so do those that only it called
+ * and that were inlined with it. */
 static enum onnxptq_status remove_functions(struct inliner *inliner) {
     Onnx__ModelProto *model = oq_model_proto(inliner->preparation->model);
     struct call_count count = {inliner, calloc(inliner->functions.n, sizeof(bool))};
@@ -265,8 +267,8 @@ enum onnxptq_status oq_prepare_inline(struct oq_preparation *preparation,
     if (inliner.functions.n == 0) {
         return ONNXPTQ_OK;
     }
-    inliner.choices = oq_arena_array(preparation->scratch, inliner.functions.n,
-                                     sizeof *inliner.choices);
+    inliner.choices =
+        oq_arena_array(preparation->scratch, inliner.functions.n, sizeof *inliner.choices);
     const enum onnxptq_status status =
         inliner.choices == NULL ? oq_fail_memory(error, "functions") : run(&inliner);
     oq_functions_reset(&inliner.functions);

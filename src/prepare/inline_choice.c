@@ -20,7 +20,8 @@ struct chooser {
 
 static void tell_kept(const struct chooser *chooser, const Onnx__FunctionProto *function,
                       const char *reason) {
-    oq_preparation_note(chooser->preparation, "calls of function %s::%s stay as they are, in float: %s",
+    oq_preparation_note(chooser->preparation,
+                        "calls of function %s::%s stay as they are, in float: %s",
                         oq_text(function->domain), oq_text(function->name), reason);
 }
 

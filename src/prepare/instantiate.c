@@ -136,8 +136,8 @@ static enum onnxptq_status rename_bodies(const struct instance *instance, const 
     return ONNXPTQ_OK;
 }
 
-/* What stands for a reference to an attribute of the call; NULL in `out` when neither call nor function
- * have a value. A graph that comes from the call speaks of the call's tensors already. */
+/* What stands for a reference to an attribute of the call; NULL in `out` when neither call nor
+ * function have a value. A graph that comes from the call speaks of the call's tensors already. */
 static enum onnxptq_status resolve(const struct instance *instance, const struct scope *scope,
                                    const Onnx__AttributeProto *reference,
                                    Onnx__AttributeProto **out) {

@@ -24,8 +24,7 @@ void oq_preparation_note(const struct oq_preparation *preparation, const char *f
     OQ_PRINTF(2, 3);
 
 /* True when the user excluded the node of the original graph that a node comes from. */
-bool oq_preparation_excludes(const struct oq_preparation *preparation,
-                             const Onnx__NodeProto *node);
+bool oq_preparation_excludes(const struct oq_preparation *preparation, const Onnx__NodeProto *node);
 
 /* A deep copy in the model's arena; NULL when out of memory. */
 void *oq_message_copy(struct oq_model *model, const ProtobufCMessage *message);

@@ -35,7 +35,8 @@ static enum onnxptq_status run_steps(struct oq_preparation *preparation,
                                      struct onnxptq_error *error) {
     OQ_TRY(oq_prepare_imports(preparation, error));
     OQ_TRY(oq_prepare_opset(preparation, error));
-    preparation->names = oq_names_create(preparation->model); /* conversion makes names of its own */
+    preparation->names =
+        oq_names_create(preparation->model); /* conversion makes names of its own */
     if (preparation->names == NULL) {
         return oq_fail_memory(error, "the names of a model");
     }

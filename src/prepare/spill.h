@@ -1,6 +1,6 @@
 /*
- * Data of new constants: small ones are kept in memory, large ones in one temporary file that becomes a
- * data file of the model.
+ * Data of new constants: small ones are kept in memory, large ones in one temporary file that
+ * becomes a data file of the model.
  */
 #ifndef OQ_PREPARE_SPILL_H
 #define OQ_PREPARE_SPILL_H
@@ -19,19 +19,21 @@ struct oq_spilled {
 
 struct oq_spill;
 
-/* The file is made beside `beside_path` when the first large constant comes. Shapes and small data go
- * to `arena`. */
-struct oq_spill *oq_spill_create(const char *beside_path, struct oq_arena *arena); /* NULL: memory */
-void oq_spill_destroy(struct oq_spill *spill); /* removes the file; NULL is allowed */
+/* The file is made beside `beside_path` when the first large constant comes. Shapes and small data
+ * go to `arena`. */
+struct oq_spill *oq_spill_create(const char *beside_path,
+                                 struct oq_arena *arena); /* NULL: memory */
+void oq_spill_destroy(struct oq_spill *spill);            /* removes the file; NULL is allowed */
 
-/* Opens a constant of `size` bytes, to be given by oq_spill_put in any number of parts, in order. */
+/* Opens a constant of `size` bytes, to be given by oq_spill_put in any number of parts, in order.
+ */
 enum onnxptq_status oq_spill_begin(struct oq_spill *spill, int type, const int64_t *shape,
                                    size_t rank, size_t size, struct oq_spilled *out,
                                    struct onnxptq_error *error) OQ_MUST_USE;
 void oq_spill_put(struct oq_spill *spill, const void *data, size_t size);
 
-/* Hands the file over to `model`, which keeps it readable after the spill is gone. Nothing can be added
- * afterwards. */
+/* Hands the file over to `model`, which keeps it readable after the spill is gone. Nothing can be
+ * added afterwards. */
 enum onnxptq_status oq_spill_attach(struct oq_spill *spill, struct oq_model *model,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 /* After oq_spill_attach: the constant as a tensor of that model; NULL when out of memory. */

@@ -3,9 +3,9 @@
  *
  *   prepare_model MODEL OUT [--opset N] [--exclude NODE] [--lib LIBRARY]
  *
- * Options may be repeated. Prints, with tabs in between, one line "note TEXT" for each note and one line
- * "node NAME ORIGIN" for each node of the result, ORIGIN being the name of the original node or "-".
- * Exit 1 and the message on stderr when it fails.
+ * Options may be repeated. Prints, with tabs in between, one line "note TEXT" for each note and one
+ * line "node NAME ORIGIN" for each node of the result, ORIGIN being the name of the original node
+ * or "-". Exit 1 and the message on stderr when it fails.
  */
 #include "model/write.h"
 #include "prepare/prepare.h"
@@ -59,7 +59,8 @@ done:
     return status;
 }
 
-static enum onnxptq_status print_nodes(const struct oq_model *model, const struct oq_graph *original,
+static enum onnxptq_status print_nodes(const struct oq_model *model,
+                                       const struct oq_graph *original,
                                        struct onnxptq_error *error) {
     struct oq_graph *graph = NULL;
     OQ_TRY(oq_graph_build(model, &graph, error));
@@ -123,7 +124,8 @@ done:
 int main(int argc, char **argv) {
     struct arguments arguments;
     if (!parse(argc, argv, &arguments)) {
-        fprintf(stderr, "usage: prepare_model MODEL OUT [--opset N] [--exclude NODE] [--lib LIB]\n");
+        fprintf(stderr,
+                "usage: prepare_model MODEL OUT [--opset N] [--exclude NODE] [--lib LIB]\n");
         return 2;
     }
     struct onnxptq_error error;
