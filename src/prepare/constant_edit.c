@@ -207,9 +207,9 @@ static bool add_initializer(struct oq_constant_edit *edit, const struct oq_spill
     if (tensor == NULL || !oq_graph_add_initializer(model, graph, tensor)) {
         return false;
     }
-    const struct oq_use *uses = change->value == OQ_NONE ? &change->own_use : change->uses;
     for (size_t i = 0; i < change->n_uses; i++) {
-        if (!read_instead(edit, uses[i], name)) {
+        const struct oq_use use = change->value == OQ_NONE ? change->own_use : change->uses[i];
+        if (!read_instead(edit, use, name)) {
             return false;
         }
     }

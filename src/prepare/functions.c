@@ -86,7 +86,7 @@ static bool with_key(const struct oq_functions *functions, const char *domain, c
 struct oq_function *oq_functions_called(const struct oq_functions *functions,
                                         const Onnx__NodeProto *node) {
     size_t index;
-    if (functions->n == 0 ||
+    if (functions->items == NULL ||
         !with_key(functions, node->domain, node->op_type, node->overload, &index, false)) {
         return NULL;
     }
@@ -167,29 +167,41 @@ static enum onnxptq_status study_function(const struct oq_functions *functions,
     return ONNXPTQ_OK;
 }
 
+static bool fill_table(struct oq_functions *functions, const Onnx__ModelProto *model) {
+    functions->items = calloc(functions->n, sizeof *functions->items);
+    functions->index = oq_map_create();
+    if (functions->items == NULL || functions->index == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < functions->n; i++) {
+        const Onnx__FunctionProto *function = functions->items[i].proto = model->functions[i];
+        if (!with_key(functions, function->domain, function->name, function->overload, &i, true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 enum onnxptq_status oq_functions_init(struct oq_functions *functions, const struct oq_model *model,
                                       struct onnxptq_error *error) {
     const Onnx__ModelProto *proto = oq_model_proto(model);
-    const size_t n = proto->n_functions;
-    *functions = (struct oq_functions){.n = n};
-    if (n == 0) {
+    *functions = (struct oq_functions){.n = proto->n_functions};
+    if (functions->n == 0) {
         return ONNXPTQ_OK;
     }
-    functions->items = calloc(n, sizeof *functions->items);
-    functions->index = oq_map_create();
-    bool done = functions->items != NULL && functions->index != NULL;
-    for (size_t i = 0; done && i < n; i++) {
-        const Onnx__FunctionProto *function = functions->items[i].proto = proto->functions[i];
-        done = with_key(functions, function->domain, function->name, function->overload, &i, true);
-    }
-    enum onnxptq_status status = done ? ONNXPTQ_OK : oq_fail_memory(error, "functions");
-    for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
-        status = study_function(functions, &functions->items[i], 0, error);
-    }
-    if (status != ONNXPTQ_OK) {
+    if (!fill_table(functions, proto)) {
         oq_functions_reset(functions);
+        return oq_fail_memory(error, "functions");
     }
-    return status;
+    for (size_t i = 0; i < functions->n; i++) {
+        const enum onnxptq_status status =
+            study_function(functions, &functions->items[i], 0, error);
+        if (status != ONNXPTQ_OK) {
+            oq_functions_reset(functions);
+            return status;
+        }
+    }
+    return ONNXPTQ_OK;
 }
 
 void oq_functions_reset(struct oq_functions *functions) {

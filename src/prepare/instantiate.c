@@ -349,7 +349,7 @@ static enum onnxptq_status make_infos(const struct instance *instance, const str
     for (size_t i = 0; i < function->n_value_info; i++) {
         size_t index;
         if (!oq_map_get_name(scope->names, oq_text(function->value_info[i]->name), &index) ||
-            index < instance->n_actual) {
+            index < instance->n_actual || index >= scope->n_given) {
             continue;
         }
         Onnx__ValueInfoProto *info =

@@ -129,7 +129,8 @@ static void test_groups_of_a_transposed_convolution(void **state) {
     read_back(bench, &bench->fold.new_bias, bias, 6);
     for (size_t row = 0; row < 4; row++) {
         for (size_t column = 0; column < 3; column++) {
-            const float factor = (float)(row / 2 * 3 + column + 1);
+            const size_t channel = row / 2 * 3 + column;
+            const float factor = (float)(channel + 1);
             assert_true(weight[(row * 3 + column) * 2] == factor);
             assert_true(weight[(row * 3 + column) * 2 + 1] == factor);
         }
@@ -181,7 +182,8 @@ static void test_large_weights_lie_in_a_file(void **state) {
     assert_int_equal(oq_tensor_view(bench->model, made, &view, &error), ONNXPTQ_OK);
     oq_tensor_view_floats(&view, 0, N * INNER, weight);
     for (size_t i = 0; i < N * INNER; i++) {
-        assert_true(weight[i] == w[i] * (float)(i / INNER + 1));
+        const size_t channel = i / INNER;
+        assert_true(weight[i] == w[i] * (float)(channel + 1));
     }
 }
 
