@@ -3,15 +3,16 @@
 # BUILD=DIR        build folder (build)
 # PREFIX, DESTDIR  where `make install` puts things (/usr/local)
 # PYTEST_ARGS      more arguments for pytest, for example PYTEST_ARGS='-k conv -x'
+# ORT_LIB=PATH     the runtime that the build uses unless told otherwise (the newest one fetched)
 # CMAKE_ARGS       more arguments for the release configuration
 
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-# The runtime that the tool loads unless told otherwise, fetched by tools/setup.
+# Fetched by tools/setup, so it need not be there yet while make reads this.
 ORT_VERSION := $(shell sed -n 's/^readonly ort_newest=\([0-9.]*\).*/\1/p' tools/setup)
-ORT_LIB ?= $(CURDIR)/.deps/onnxruntime-$(ORT_VERSION)/libonnxruntime.so.$(ORT_VERSION)
+ORT_LIB ?= .deps/onnxruntime-$(ORT_VERSION)/libonnxruntime.so.$(ORT_VERSION)
 
 # Recent runtimes look a server up when an environment is created.
 export ORT_DISABLE_TELEMETRY := 1
@@ -28,9 +29,10 @@ keep_going := $(if $(findstring k,$(firstword -$(MAKEFLAGS))),-k)
 
 # $(call compile,FOLDER,CMAKE OPTIONS): silent unless something is wrong; one at a time per folder.
 define compile
+	@[ -f '$(ORT_LIB)' ] || { echo "make: error: no runtime at '$(ORT_LIB)' (ORT_LIB)" >&2; exit 1; }
 	@mkdir -p $1
 	@flock $1/.lock sh -c 'cmake -S . -B $1 --log-level=WARNING -Wno-dev \
-	    -DONNXPTQ_DEFAULT_ORT_LIB=$(wildcard $(ORT_LIB)) $2 >$1/configure.log 2>&1 \
+	    -DONNXPTQ_DEFAULT_ORT_LIB="$(abspath $(ORT_LIB))" $2 >$1/configure.log 2>&1 \
 	    || { cat $1/configure.log >&2; exit 1; }; \
 	    MAKEFLAGS= cmake --build $1 -j $(JOBS) -- --no-print-directory --quiet $(keep_going)'
 endef
