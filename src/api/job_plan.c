@@ -60,6 +60,25 @@ static void add_note(void *user, const char *text) {
     oq_report_add_note(&job->report, "%s", text);
 }
 
+/* Scales in half precision need a later version than those in float32. */
+static int64_t needed_opset(const struct oq_graph *graph) {
+    for (uint32_t i = 0; i < oq_graph_n_nodes(graph); i++) {
+        const struct oq_operator *op = oq_graph_node(graph, i)->op;
+        const struct oq_node *node = oq_graph_node(graph, i);
+        if (op == NULL || op->weight_input < 0 ||
+            (size_t)op->weight_input >= node->proto->n_input ||
+            node->inputs[op->weight_input] == OQ_NONE) {
+            continue;
+        }
+        const Onnx__TensorProto *weight = oq_graph_constant(graph, node->inputs[op->weight_input]);
+        if (weight != NULL && (weight->data_type == ONNXPTQ_TYPE_FLOAT16 ||
+                               weight->data_type == ONNXPTQ_TYPE_BFLOAT16)) {
+            return OQ_HALF_OPSET;
+        }
+    }
+    return OQ_MINIMUM_OPSET;
+}
+
 /* What the user excluded, per node of the original; in the report's arena. */
 static const bool *list_excluded(struct onnxptq_job *job) {
     uint32_t n = oq_graph_n_nodes(job->graph);
@@ -79,7 +98,7 @@ enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error
                                          .excluded = excluded,
                                          .runtime = job->runtime,
                                          .beside_path = job->options.quantize.output_path,
-                                         .opset = OQ_MINIMUM_OPSET,
+                                         .opset = needed_opset(job->graph),
                                          .log = &job->log,
                                          .note = add_note,
                                          .note_user = job};

@@ -80,6 +80,10 @@ static int64_t needed_opset(const struct oq_plan *plan) {
         needed = plan->weights[i].axis >= 0 && needed < 13 ? 13 : needed;
     }
     for (size_t i = 0; i < plan->n_pairs; i++) {
+        bool half = oq_quant_float_type(&plan->pairs[i].spec) != ONNXPTQ_TYPE_FLOAT;
+        needed = half && needed < 19 ? 19 : needed;
+    }
+    for (size_t i = 0; i < plan->n_pairs; i++) {
         enum onnxptq_type type = plan->pairs[i].spec.type;
         needed = type == ONNXPTQ_TYPE_INT16 || type == ONNXPTQ_TYPE_UINT16 ? 21 : needed;
     }

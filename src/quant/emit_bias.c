@@ -56,8 +56,7 @@ static enum onnxptq_status add_bias(struct oq_emitter *emitter, uint32_t id,
 static enum onnxptq_status plan_bias(struct oq_emitter *emitter, uint32_t id,
                                      struct onnxptq_error *error) {
     const struct oq_plan_bias *bias = &emitter->plan->biases[id];
-    struct oq_emit_sum sum = {
-        .node = bias->node, .bias = bias->value, .channels = bias->channels};
+    struct oq_emit_sum sum = {.node = bias->node, .bias = bias->value, .channels = bias->channels};
     if (emitter->node_float[sum.node]) {
         return ONNXPTQ_OK;
     }
@@ -117,9 +116,8 @@ static enum onnxptq_status emit_bias(struct oq_emitter *emitter, const struct oq
     const char *codes =
         oq_emit_initializer(emitter, value->scope, value->name, "_quantized", ONNXPTQ_TYPE_INT32,
                             shape, 1, made->codes, bias->channels * sizeof *made->codes);
-    const char *scale =
-        oq_emit_initializer(emitter, value->scope, value->name, "_scale", ONNXPTQ_TYPE_FLOAT, shape,
-                            scalar ? 0 : 1, made->scales, made->n_scales * sizeof *made->scales);
+    const char *scale = oq_emit_scales(emitter, value->scope, value->name, ONNXPTQ_TYPE_FLOAT,
+                                       scalar ? 0 : 1, made->scales, made->n_scales);
     const char *output = oq_emit_name(emitter, value->name, "_dequantized");
     Onnx__NodeProto *node =
         codes && scale && output

@@ -30,8 +30,8 @@ static bool make_shared(struct oq_emitter *emitter, const struct oq_plan_pair *p
     const char *tensor = oq_graph_value(emitter->graph, pair->value)->name;
     uint32_t code = (uint32_t)params.zero_point; /* its low bytes are the narrower types */
     shared->owner = pair;
-    shared->scale = oq_emit_initializer(emitter, 0, tensor, "_scale", ONNXPTQ_TYPE_FLOAT, NULL, 0,
-                                        &params.scale, sizeof params.scale);
+    shared->scale =
+        oq_emit_scales(emitter, 0, tensor, oq_quant_float_type(&pair->spec), 0, &params.scale, 1);
     shared->zero_point =
         oq_emit_initializer(emitter, 0, tensor, "_zero_point", (int)pair->spec.type, NULL, 0, &code,
                             oq_type_size((int)pair->spec.type));

@@ -2,6 +2,7 @@
  * Where new nodes go, who reads what, and what goes away: the edits of the graph that pairs,
  * weights and biases share.
  */
+#include "base/number.h"
 #include "quant/emitter.h"
 
 #include <stdlib.h>
@@ -190,6 +191,24 @@ const char *oq_emit_initializer(struct oq_emitter *emitter, uint32_t scope, cons
     }
     emitter->added_initializer = true;
     return name;
+}
+
+const char *oq_emit_scales(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
+                           enum onnxptq_type float_type, size_t rank, const float *scales,
+                           size_t n) {
+    int64_t shape[] = {(int64_t)n};
+    if (float_type == ONNXPTQ_TYPE_FLOAT) {
+        return oq_emit_initializer(emitter, scope, tensor, "_scale", float_type, shape, rank,
+                                   scales, n * sizeof *scales);
+    }
+    uint16_t *halves = oq_arena_array(emitter->scratch, n, sizeof *halves);
+    for (size_t i = 0; halves && i < n; i++) {
+        halves[i] = float_type == ONNXPTQ_TYPE_FLOAT16 ? oq_float_to_half(scales[i])
+                                                       : oq_float_to_bfloat16(scales[i]);
+    }
+    return halves ? oq_emit_initializer(emitter, scope, tensor, "_scale", float_type, shape, rank,
+                                        halves, n * sizeof *halves)
+                  : NULL;
 }
 
 Onnx__NodeProto *oq_emit_dequantize(struct oq_emitter *emitter, const char *tensor,

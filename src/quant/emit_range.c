@@ -63,8 +63,8 @@ static enum onnxptq_status range_of(struct oq_emitter *emitter, const struct oq_
                                     struct range *out, struct onnxptq_error *error) {
     const Onnx__TensorProto *constant = oq_graph_constant(emitter->graph, pair->value);
     int type = type_of(emitter, pair->value, constant);
-    if (type != 0 && type != ONNXPTQ_TYPE_FLOAT) {
-        *out = (struct range){INFINITY, -INFINITY, "it is not a float32 tensor"};
+    if (type != 0 && type != (int)oq_quant_float_type(&pair->spec)) {
+        *out = (struct range){INFINITY, -INFINITY, "its element type is not the planned one"};
     } else if (pair->has_fixed_range) {
         *out = (struct range){pair->fixed_min, pair->fixed_max, NULL};
     } else if (constant) {

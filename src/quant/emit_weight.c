@@ -89,8 +89,8 @@ static bool add_initializers(struct oq_emitter *emitter, const struct oq_emit_we
     size_t rank = weight->axis < 0 ? 0 : 1;
     placed->quantized = add_codes(emitter, weight, scope, placed->tensor, file);
     placed->scale =
-        oq_emit_initializer(emitter, scope, placed->tensor, "_scale", ONNXPTQ_TYPE_FLOAT, shape,
-                            rank, weight->scales, weight->n_scales * sizeof *weight->scales);
+        oq_emit_scales(emitter, scope, placed->tensor, oq_quant_float_type(&weight->spec), rank,
+                       weight->scales, weight->n_scales);
     placed->zero_point =
         oq_emit_initializer(emitter, scope, placed->tensor, "_zero_point", ONNXPTQ_TYPE_INT8, shape,
                             rank, NULL, weight->n_scales);

@@ -59,12 +59,15 @@ static enum onnxptq_status compute_scales(struct oq_emitter *emitter, struct oq_
     if (!weight->scales) {
         return oq_fail_memory(error, "scales of a weight");
     }
-    if (weight->view.type != ONNXPTQ_TYPE_FLOAT) {
-        why = "it is not a float32 tensor";
+    if (weight->view.type != (int)oq_quant_float_type(&weight->spec)) {
+        why = "its element type is not the planned one";
     } else if (weight->view.n_elements == 0) {
         why = "it is empty";
     } else if (oq_weight_scales(&weight->view, weight->axis, weight->scales, NULL) != ONNXPTQ_OK) {
         why = "it holds NaN or infinity";
+    }
+    for (size_t i = 0; !why && i < weight->n_scales; i++) {
+        weight->scales[i] = oq_quant_storable_scale(&weight->spec, weight->scales[i]);
     }
     if (!why) {
         return ONNXPTQ_OK;

@@ -164,6 +164,10 @@ enum onnxptq_status oq_emit_place(struct oq_emitter *emitter, struct onnxptq_err
 /* "<tensor><suffix>", unique. NULL: out of memory. */
 const char *oq_emit_name(struct oq_emitter *emitter, const char *tensor, const char *suffix);
 /* Adds an initializer; its unique name, or NULL when out of memory. A scalar has rank 0. */
+/* Scales in their float type: a scalar, or with rank 1 n of them. */
+const char *oq_emit_scales(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
+                           enum onnxptq_type float_type, size_t rank, const float *scales,
+                           size_t n);
 const char *oq_emit_initializer(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
                                 const char *suffix, int type, const int64_t *shape, size_t rank,
                                 const void *data, size_t size);

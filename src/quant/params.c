@@ -3,11 +3,33 @@
  */
 #include "quant/params.h"
 
+#include "base/number.h"
+
 #include <float.h>
 #include <math.h>
 
+#define HALF_SMALLEST 0x1p-24F
+#define HALF_LARGEST 65504.0F
+#define BFLOAT16_LARGEST 0x1.fep127F
+
 bool oq_quant_spec_equal(const struct oq_quant_spec *a, const struct oq_quant_spec *b) {
-    return a->type == b->type && a->symmetric == b->symmetric && a->narrow == b->narrow;
+    return a->type == b->type && a->symmetric == b->symmetric && a->narrow == b->narrow &&
+           oq_quant_float_type(a) == oq_quant_float_type(b);
+}
+
+enum onnxptq_type oq_quant_float_type(const struct oq_quant_spec *spec) {
+    return spec->float_type == ONNXPTQ_TYPE_UNDEFINED ? ONNXPTQ_TYPE_FLOAT : spec->float_type;
+}
+
+float oq_quant_storable_scale(const struct oq_quant_spec *spec, float scale) {
+    if (oq_quant_float_type(spec) == ONNXPTQ_TYPE_FLOAT16) {
+        float clamped = fminf(fmaxf(scale, HALF_SMALLEST), HALF_LARGEST);
+        return oq_half_to_float(oq_float_to_half(clamped));
+    }
+    if (oq_quant_float_type(spec) == ONNXPTQ_TYPE_BFLOAT16) {
+        return oq_bfloat16_to_float(oq_float_to_bfloat16(fminf(scale, BFLOAT16_LARGEST)));
+    }
+    return scale;
 }
 
 static bool is_signed(enum onnxptq_type type) {
@@ -62,10 +84,12 @@ static struct oq_quant_params symmetric_params(const struct oq_quant_spec *spec,
     double extent = fmax(-min, max);
     if (is_signed(spec->type)) {
         float scale = scale_of(extent, (double)high);
-        return (struct oq_quant_params){scale > 0.0F ? scale : 1.0F, 0};
+        return (struct oq_quant_params){scale > 0.0F ? oq_quant_storable_scale(spec, scale) : 1.0F,
+                                        0};
     }
     float scale = scale_of(2.0 * extent, (double)high);
-    return (struct oq_quant_params){scale > 0.0F ? scale : 1.0F, high / 2 + 1};
+    return (struct oq_quant_params){scale > 0.0F ? oq_quant_storable_scale(spec, scale) : 1.0F,
+                                    high / 2 + 1};
 }
 
 struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *spec, double min,
@@ -80,6 +104,7 @@ struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *sp
     if (scale <= 0.0F) {
         return (struct oq_quant_params){1.0F, 0};
     }
+    scale = oq_quant_storable_scale(spec, scale);
     double zero_point = rint((double)low - min / (double)scale);
     return (struct oq_quant_params){scale, clamp_code(zero_point, low, high)};
 }

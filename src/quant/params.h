@@ -12,14 +12,21 @@ struct oq_quant_spec {
     enum onnxptq_type type; /* INT8, UINT8, INT16, UINT16, INT32 (biases) */
     bool symmetric;         /* zero point 0 (signed) or the middle (unsigned) */
     bool narrow;            /* signed types leave their lowest code unused: weights */
+    /* Of the tensor and so of its scale: FLOAT16 or BFLOAT16; UNDEFINED is FLOAT. */
+    enum onnxptq_type float_type;
 };
 
 struct oq_quant_params {
-    float scale; /* finite, normal, > 0 */
+    float scale; /* finite, > 0, storable in the float type; normal in FLOAT */
     int32_t zero_point;
 };
 
 bool oq_quant_spec_equal(const struct oq_quant_spec *a, const struct oq_quant_spec *b);
+
+/* FLOAT for UNDEFINED. */
+enum onnxptq_type oq_quant_float_type(const struct oq_quant_spec *spec);
+/* The nearest number to a scale > 0 that the tensor's float type holds and that is not 0. */
+float oq_quant_storable_scale(const struct oq_quant_spec *spec, float scale);
 
 /* Codes of a spec. */
 void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t *high);

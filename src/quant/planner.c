@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* From this version on scales may be float16 or bfloat16. */
+#define HALF_OPSET 19
+
 enum onnxptq_status oq_planner_check_memory(const struct oq_planner *planner,
                                             struct onnxptq_error *error) {
     return planner->out_of_memory ? oq_fail_memory(error, "the quantization plan") : ONNXPTQ_OK;
@@ -42,9 +45,18 @@ bool oq_planner_is_activation(const struct oq_planner *planner, uint32_t value) 
         oq_graph_value(planner->graph, value)->sparse_initializer != NULL) {
         return false;
     }
+    enum onnxptq_type type = oq_planner_type(planner, value);
+    bool half = type == ONNXPTQ_TYPE_FLOAT16 || type == ONNXPTQ_TYPE_BFLOAT16;
+    return type == ONNXPTQ_TYPE_FLOAT ||
+           (half && oq_model_opset(oq_graph_model(planner->graph)) >= HALF_OPSET);
+}
+
+enum onnxptq_type oq_planner_type(const struct oq_planner *planner, uint32_t value) {
     const struct oq_statistics *trace = planner->context->trace;
-    return trace == NULL ||
-           (trace[value].type == ONNXPTQ_TYPE_FLOAT && !trace[value].type_varies);
+    if (trace == NULL) {
+        return ONNXPTQ_TYPE_FLOAT;
+    }
+    return trace[value].type_varies ? ONNXPTQ_TYPE_UNDEFINED : (enum onnxptq_type)trace[value].type;
 }
 
 bool oq_planner_shape(const struct oq_planner *planner, uint32_t value, const int64_t **shape,
@@ -124,8 +136,9 @@ static bool is_unit_interval(const struct oq_planner *planner, uint32_t value) {
 uint32_t oq_planner_pair(struct oq_planner *planner, uint32_t value, uint32_t node, uint32_t input,
                          const char *rule, const char *reason) {
     struct oq_use use = {node, input};
-    uint32_t index = oq_plan_add_pair(planner->plan, value, planner->target->activation, use, rule,
-                                      reason);
+    struct oq_quant_spec spec = planner->target->activation;
+    spec.float_type = oq_planner_type(planner, value);
+    uint32_t index = oq_plan_add_pair(planner->plan, value, spec, use, rule, reason);
     if (index == OQ_NONE) {
         planner->out_of_memory = true;
         return OQ_NONE;
@@ -155,24 +168,20 @@ static const char *float_reason(const struct oq_operator *op) {
         return "its neighbours are not all quantized, so it would run in float anyway";
     case OQ_ROLE_ACTIVATION:
     case OQ_ROLE_BATCH_NORM:
-        return "fused into its neighbours or precision-hungry; a Q/DQ pair inside the chain costs speed";
+        return "fused into its neighbours or precision-hungry; a Q/DQ pair inside the chain costs "
+               "speed";
     case OQ_ROLE_POOL_MAX:
-    case OQ_ROLE_MOVEMENT:
-        return "moves elements only; quantization passes through it";
+    case OQ_ROLE_MOVEMENT: return "moves elements only; quantization passes through it";
     case OQ_ROLE_POOL_AVERAGE:
     case OQ_ROLE_CONCAT:
     case OQ_ROLE_RESIZE:
-    case OQ_ROLE_WHERE:
-        return "not between quantized operators, so a Q/DQ pair would be pure cost";
+    case OQ_ROLE_WHERE: return "not between quantized operators, so a Q/DQ pair would be pure cost";
     case OQ_ROLE_SOFTMAX:
     case OQ_ROLE_POINTWISE:
         return "float arithmetic keeps its accuracy; no integer kernel gains from a Q/DQ pair here";
-    case OQ_ROLE_QUANTIZE:
-        return "already quantized; left as it is";
-    case OQ_ROLE_CONTROL:
-        return "control flow";
-    case OQ_ROLE_OTHER:
-        break;
+    case OQ_ROLE_QUANTIZE: return "already quantized; left as it is";
+    case OQ_ROLE_CONTROL: return "control flow";
+    case OQ_ROLE_OTHER: break;
     }
     return "no rule quantizes this operator";
 }

@@ -20,7 +20,8 @@ typedef enum onnxptq_status (*oq_planner_pass)(struct oq_planner *planner,
 
 /* Gives every node its first decision: foreign, excluded, or float with the reason of its role. */
 enum onnxptq_status oq_plan_classify(struct oq_planner *planner, struct onnxptq_error *error);
-/* Quantizes data inputs and weights of Conv, ConvTranspose, Gemm and MatMul as the target's row says. */
+/* Quantizes data inputs and weights of Conv, ConvTranspose, Gemm and MatMul as the target's row
+ * says. */
 enum onnxptq_status oq_plan_weighted(struct oq_planner *planner, struct onnxptq_error *error);
 
 enum onnxptq_status oq_planner_check_memory(const struct oq_planner *planner,
@@ -34,8 +35,10 @@ bool oq_planner_is_weighted(const struct oq_operator *op);
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node);
 
 bool oq_planner_is_constant(const struct oq_planner *planner, uint32_t value);
-/* A float32 tensor that is computed or fed, not constant. */
+/* A float32, float16 or bfloat16 tensor that is computed or fed, not constant. */
 bool oq_planner_is_activation(const struct oq_planner *planner, uint32_t value);
+/* Its traced element type; FLOAT in an estimate without trace. */
+enum onnxptq_type oq_planner_type(const struct oq_planner *planner, uint32_t value);
 /* Traced shape; false when unknown. */
 bool oq_planner_shape(const struct oq_planner *planner, uint32_t value, const int64_t **shape,
                       size_t *rank);
@@ -51,8 +54,8 @@ uint32_t oq_planner_variable_operand(const struct oq_planner *planner, uint32_t 
 /* The first output, or OQ_NONE. */
 uint32_t oq_planner_output(const struct oq_planner *planner, uint32_t node);
 
-/* Adds the pair of `value`, read at input `input` of `node` (OQ_NONE: no reader yet). A Softmax's or
- * Sigmoid's result gets the range [0, 1] without looking at data. */
+/* Adds the pair of `value`, read at input `input` of `node` (OQ_NONE: no reader yet). A Softmax's
+ * or Sigmoid's result gets the range [0, 1] without looking at data. */
 uint32_t oq_planner_pair(struct oq_planner *planner, uint32_t value, uint32_t node, uint32_t input,
                          const char *rule, const char *reason);
 

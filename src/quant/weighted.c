@@ -10,18 +10,23 @@ static const char RULE[] = "weighted-input";
 /* What one weighted node needs, gathered before anything is added to the plan. */
 struct weighted {
     uint32_t node;
-    uint32_t data_input;  /* index of the activation */
-    int weight_input;     /* index of the constant weight; -1: both operands are activations */
+    uint32_t data_input; /* index of the activation */
+    int weight_input;    /* index of the constant weight; -1: both operands are activations */
     int axis;
-    int bias_input;       /* index of a constant bias to be quantized; -1: none */
+    int bias_input; /* index of a constant bias to be quantized; -1: none */
     size_t channels;
 };
+
+static bool is_half(int type) {
+    return type == ONNXPTQ_TYPE_FLOAT16 || type == ONNXPTQ_TYPE_BFLOAT16;
+}
 
 static const Onnx__TensorProto *float_constant(const struct oq_planner *planner, uint32_t value,
                                                size_t min_rank) {
     const Onnx__TensorProto *tensor =
         value == OQ_NONE ? NULL : oq_graph_constant(planner->graph, value);
-    if (tensor == NULL || tensor->data_type != ONNXPTQ_TYPE_FLOAT || tensor->n_dims < min_rank) {
+    if (tensor == NULL || tensor->n_dims < min_rank ||
+        (tensor->data_type != ONNXPTQ_TYPE_FLOAT && !is_half(tensor->data_type))) {
         return NULL;
     }
     for (size_t i = 0; i < tensor->n_dims; i++) {
@@ -123,6 +128,9 @@ static const char *match_bias(const struct oq_planner *planner, const struct oq_
         return NULL;
     }
     const Onnx__TensorProto *bias = float_constant(planner, value, 0);
+    if (bias != NULL && is_half(bias->data_type)) {
+        return NULL; /* products of half precision scales underflow: it stays as it is */
+    }
     if (bias == NULL || !is_channel_bias(bias, out->channels)) {
         return "its bias is not one constant per channel, which no integer kernel takes";
     }
@@ -143,7 +151,7 @@ static const char *match(const struct oq_planner *planner, uint32_t id, struct w
         reason = match_conv(planner, node, out);
     }
     if (reason == NULL && !oq_planner_is_activation(planner, input_of(node, out->data_input))) {
-        reason = "its data input is not a float32 activation";
+        reason = "its data input is not a float32, float16 or bfloat16 activation";
     }
     return reason != NULL ? reason : match_bias(planner, node, out);
 }
@@ -152,9 +160,12 @@ static void add_weight_and_bias(struct oq_planner *planner, const struct weighte
                                 uint32_t pair) {
     const struct oq_node *node = oq_graph_node(planner->graph, w->node);
     struct oq_use use = {w->node, (uint32_t)w->weight_input};
-    uint32_t weight = oq_plan_add_weight(
-        planner->plan, node->inputs[w->weight_input], planner->target->weight, w->axis, use, RULE,
-        w->axis < 0 ? "one scale for the whole weight" : "one scale per output channel");
+    uint32_t value = node->inputs[w->weight_input];
+    struct oq_quant_spec spec = planner->target->weight;
+    spec.float_type = (enum onnxptq_type)oq_graph_constant(planner->graph, value)->data_type;
+    uint32_t weight = oq_plan_add_weight(planner->plan, value, spec, w->axis, use, RULE,
+                                         w->axis < 0 ? "one scale for the whole weight"
+                                                     : "one scale per output channel");
     if (weight == OQ_NONE) {
         planner->out_of_memory = true;
         return;
