@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#define BLOCK                                                                                      \
-    4096 /* elements; a block with a non-finite element is read twice, from the nearest cache */
+/* Elements; a block with a non-finite element is read twice, from the nearest cache. */
+#define BLOCK 4096
 
 bool oq_minmax_supports(enum oq_minmax_level level) {
     switch (level) {
@@ -29,7 +29,9 @@ bool oq_minmax_supports(enum oq_minmax_level level) {
 }
 
 enum oq_minmax_level oq_minmax_best(void) {
-    if (oq_minmax_supports(OQ_MINMAX_AVX512)) return OQ_MINMAX_AVX512;
+    if (oq_minmax_supports(OQ_MINMAX_AVX512)) {
+        return OQ_MINMAX_AVX512;
+    }
     return oq_minmax_supports(OQ_MINMAX_AVX2) ? OQ_MINMAX_AVX2 : OQ_MINMAX_BASE;
 }
 
@@ -38,8 +40,12 @@ struct oq_extremes oq_extremes_none(void) {
 }
 
 void oq_extremes_merge(struct oq_extremes *extremes, const struct oq_extremes *other) {
-    if (other->min < extremes->min) extremes->min = other->min;
-    if (other->max > extremes->max) extremes->max = other->max;
+    if (other->min < extremes->min) {
+        extremes->min = other->min;
+    }
+    if (other->max > extremes->max) {
+        extremes->max = other->max;
+    }
     extremes->n_nan += other->n_nan;
     extremes->n_infinite += other->n_infinite;
 }
@@ -88,7 +94,9 @@ static double value_f64(int64_t bits) {
             const unsigned char *block = data + done * sizeof(key_type);                           \
             size_t size = n - done < BLOCK ? n - done : BLOCK;                                     \
             struct keys_##name keys = loops->fast(block, size);                                    \
-            if (keys.magnitude >= (infinity_bits)) keys = loops->masked(block, size);              \
+            if (keys.magnitude >= (infinity_bits)) {                                               \
+                keys = loops->masked(block, size);                                                 \
+            }                                                                                      \
             struct oq_extremes more = extremes_##name(&keys);                                      \
             oq_extremes_merge(&extremes, &more);                                                   \
         }                                                                                          \
@@ -107,7 +115,9 @@ DEFINE_FLOAT(f64, int64_t, OQ_F64_INFINITY)
                                          size_t n) {                                               \
         struct oq_extremes extremes = oq_extremes_none();                                          \
         (void)level;                                                                               \
-        if (n == 0) return extremes;                                                               \
+        if (n == 0) {                                                                              \
+            return extremes;                                                                       \
+        }                                                                                          \
         value_type low, high;                                                                      \
         memcpy(&low, data, sizeof low);                                                            \
         high = low;                                                                                \

@@ -29,7 +29,9 @@ static void measure_part(void *arg, size_t index) {
     struct parts *parts = arg;
     size_t first = index * parts->part_elements;
     size_t n = parts->n_elements - first;
-    if (n > parts->part_elements) n = parts->part_elements;
+    if (n > parts->part_elements) {
+        n = parts->part_elements;
+    }
     parts->results[index] =
         oq_minmax_run(parts->level, parts->type, parts->data + first * parts->element_size, n);
 }
@@ -42,7 +44,9 @@ static struct oq_extremes measure_parallel(const struct oq_observed *tensor, siz
                           .element_size = element_size,
                           .part_elements = PART_BYTES / element_size};
     size_t least = (tensor->n_elements + MAX_PARTS - 1) / MAX_PARTS;
-    if (parts.part_elements < least) parts.part_elements = least;
+    if (parts.part_elements < least) {
+        parts.part_elements = least;
+    }
     size_t n = (tensor->n_elements + parts.part_elements - 1) / parts.part_elements;
     for (size_t i = 0; i < n; i++) {
         parts.results[i] = oq_extremes_none();
@@ -85,7 +89,9 @@ static void join_shape(struct oq_statistics *statistics, size_t rank, const int6
         return;
     }
     for (size_t i = 0; i < rank; i++) {
-        if (shape[i] != statistics->shape[i]) statistics->dim_varies[i] = true;
+        if (shape[i] != statistics->shape[i]) {
+            statistics->dim_varies[i] = true;
+        }
     }
 }
 
@@ -99,8 +105,12 @@ static void add_extremes(struct oq_statistics *statistics, const struct oq_extre
     statistics->n_finite += n_elements - bad;
     statistics->n_nan += extremes->n_nan;
     statistics->n_infinite += extremes->n_infinite;
-    if (extremes->min < statistics->min) statistics->min = extremes->min;
-    if (extremes->max > statistics->max) statistics->max = extremes->max;
+    if (extremes->min < statistics->min) {
+        statistics->min = extremes->min;
+    }
+    if (extremes->max > statistics->max) {
+        statistics->max = extremes->max;
+    }
 }
 
 void oq_statistics_update(struct oq_statistics *statistics, const struct oq_observed *tensor,
@@ -109,7 +119,9 @@ void oq_statistics_update(struct oq_statistics *statistics, const struct oq_obse
         statistics->type = tensor->type;
         set_shape(statistics, tensor->rank, tensor->shape);
     } else {
-        if (tensor->type != statistics->type) statistics->type_varies = true;
+        if (tensor->type != statistics->type) {
+            statistics->type_varies = true;
+        }
         join_shape(statistics, tensor->rank, tensor->shape);
     }
     statistics->seen++;
@@ -122,7 +134,9 @@ void oq_statistics_update(struct oq_statistics *statistics, const struct oq_obse
 }
 
 void oq_statistics_merge(struct oq_statistics *statistics, const struct oq_statistics *other) {
-    if (other->seen == 0) return;
+    if (other->seen == 0) {
+        return;
+    }
     if (statistics->seen == 0) {
         *statistics = *other;
         return;
@@ -160,8 +174,12 @@ struct oq_minmax oq_minmax_f32_plain(const float *data, size_t n) {
         } else if (isinf(value)) {
             result.n_infinite++;
         } else {
-            if (value < result.min) result.min = value;
-            if (value > result.max) result.max = value;
+            if (value < result.min) {
+                result.min = value;
+            }
+            if (value > result.max) {
+                result.max = value;
+            }
         }
     }
     result.min += 0.0F; /* -0.0 counts as 0.0 */

@@ -23,8 +23,12 @@ struct watch {
 static bool observe(void *user, const struct oq_observed *tensor) {
     struct watch *watch = user;
     const struct oq_watch_spec *spec = watch->spec;
-    if (tensor->slot < 0 || (uint64_t)tensor->slot >= spec->n_values) return false;
-    if (spec->produced != NULL) spec->produced(spec->produced_user, spec->values[tensor->slot]);
+    if (tensor->slot < 0 || (uint64_t)tensor->slot >= spec->n_values) {
+        return false;
+    }
+    if (spec->produced != NULL) {
+        spec->produced(spec->produced_user, spec->values[tensor->slot]);
+    }
     oq_statistics_update(&watch->statistics[tensor->slot], tensor, watch->sample);
     return true;
 }
@@ -39,7 +43,9 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
     OQ_TRY(oq_watch_model_create(spec, watch->values, &model, error));
     enum onnxptq_status status = oq_session_bytes(model, spec->weights, &bytes, &size, error);
     oq_model_destroy(model);
-    if (status != ONNXPTQ_OK) return status;
+    if (status != ONNXPTQ_OK) {
+        return status;
+    }
     const struct oq_session_spec session = {
         .model = bytes,
         .size = size,
@@ -78,12 +84,16 @@ static bool make_way(struct watch *watch, const char *message) {
 
 static enum onnxptq_status load_watched(struct watch *watch, struct onnxptq_error *error) {
     struct onnxptq_error *reason = malloc(sizeof *reason);
-    if (reason == NULL) return oq_fail_memory(error, "a message");
+    if (reason == NULL) {
+        return oq_fail_memory(error, "a message");
+    }
     enum onnxptq_status status;
     do {
         status = create_session(watch, reason);
     } while (status == ONNXPTQ_ERROR_RUNTIME && make_way(watch, reason->message));
-    if (status != ONNXPTQ_OK) status = oq_fail(error, status, "%s", reason->message);
+    if (status != ONNXPTQ_OK) {
+        status = oq_fail(error, status, "%s", reason->message);
+    }
     free(reason);
     return status;
 }
@@ -94,7 +104,9 @@ static enum onnxptq_status prefix_samples(const struct watch *watch, const size_
                                           size_t n, enum onnxptq_status status,
                                           struct onnxptq_error *error) {
     const char *stage = watch->spec->stage;
-    if (n == 1) return oq_prefix(error, status, "cannot %s with sample %zu: ", stage, samples[0]);
+    if (n == 1) {
+        return oq_prefix(error, status, "cannot %s with sample %zu: ", stage, samples[0]);
+    }
     return oq_prefix(error, status, "cannot %s with samples %zu to %zu: ", stage, samples[0],
                      samples[n - 1]);
 }
@@ -111,7 +123,9 @@ static enum onnxptq_status run_all(struct watch *watch, struct onnxptq_error *er
     const struct oq_watch_spec *spec = watch->spec;
     const struct oq_data_runs *runs = spec->runs;
     size_t n = runs->n_runs;
-    if (spec->max_runs > 0 && spec->max_runs < n) n = spec->max_runs;
+    if (spec->max_runs > 0 && spec->max_runs < n) {
+        n = spec->max_runs;
+    }
     for (size_t i = 0; i < n; i++) {
         size_t first = runs->first[i], end = runs->first[i + 1];
         OQ_TRY(run_samples(watch, runs->samples + first, end - first, error));
@@ -124,7 +138,9 @@ static enum onnxptq_status prepare_watch(struct watch *watch, struct onnxptq_err
     const struct oq_watch_spec *spec = watch->spec;
     watch->hook = (struct oq_observer_hook){.observe = observe, .user = watch};
     watch->values = calloc(spec->n_values, sizeof *watch->values);
-    if (watch->values == NULL) return oq_fail_memory(error, "the watched tensors");
+    if (watch->values == NULL) {
+        return oq_fail_memory(error, "the watched tensors");
+    }
     for (size_t i = 0; i < spec->n_values; i++) {
         bool skip = oq_watch_model_is_no_tensor(spec->graph, spec->values[i]);
         watch->values[i] = skip ? OQ_NONE : spec->values[i];
@@ -137,16 +153,24 @@ static enum onnxptq_status prepare_watch(struct watch *watch, struct onnxptq_err
 
 enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statistics *statistics,
                              struct onnxptq_error *error) {
-    if (spec->n_values == 0) return ONNXPTQ_OK;
+    if (spec->n_values == 0) {
+        return ONNXPTQ_OK;
+    }
     struct oq_statistics *scratch = calloc(spec->n_values, sizeof *scratch);
-    if (scratch == NULL) return oq_fail_memory(error, "the statistics");
+    if (scratch == NULL) {
+        return oq_fail_memory(error, "the statistics");
+    }
     struct watch watch = {.spec = spec, .statistics = scratch};
     for (size_t i = 0; i < spec->n_values; i++) {
         oq_statistics_init(&scratch[i]);
     }
     enum onnxptq_status status = prepare_watch(&watch, error);
-    if (status == ONNXPTQ_OK) status = run_all(&watch, error);
-    if (status == ONNXPTQ_OK) memcpy(statistics, scratch, spec->n_values * sizeof *scratch);
+    if (status == ONNXPTQ_OK) {
+        status = run_all(&watch, error);
+    }
+    if (status == ONNXPTQ_OK) {
+        memcpy(statistics, scratch, spec->n_values * sizeof *scratch);
+    }
     oq_session_destroy(watch.session);
     free(watch.inputs);
     free(watch.values);

@@ -21,7 +21,9 @@ static bool declares_no_tensor(const Onnx__TypeProto *type) {
 static const Onnx__TypeProto *declared_type(Onnx__ValueInfoProto *const *infos, size_t n,
                                             const char *name) {
     for (size_t i = 0; i < n; i++) {
-        if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) return infos[i]->type;
+        if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) {
+            return infos[i]->type;
+        }
     }
     return NULL;
 }
@@ -36,18 +38,26 @@ bool oq_watch_model_is_no_tensor(const struct oq_graph *graph, uint32_t value_id
     if (value->is_input) {
         return declares_no_tensor(declared_type(scope->input, scope->n_input, value->name));
     }
-    if (value->producer == OQ_NONE) return value->sparse_initializer != NULL;
+    if (value->producer == OQ_NONE) {
+        return value->sparse_initializer != NULL;
+    }
     const Onnx__NodeProto *node = oq_graph_node(graph, value->producer)->proto;
-    if (!oq_is_default_domain(node->domain)) return false;
+    if (!oq_is_default_domain(node->domain)) {
+        return false;
+    }
     for (size_t i = 0; i < sizeof producers / sizeof producers[0]; i++) {
-        if (strcmp(node->op_type, producers[i]) == 0) return true;
+        if (strcmp(node->op_type, producers[i]) == 0) {
+            return true;
+        }
     }
     return false;
 }
 
 size_t oq_watch_model_blamed_slot(const char *message, size_t n_slots) {
     const char *at = strstr(message, NODE_PREFIX);
-    if (at == NULL) return SIZE_MAX;
+    if (at == NULL) {
+        return SIZE_MAX;
+    }
     unsigned long long slot = strtoull(at + strlen(NODE_PREFIX), NULL, 10);
     return slot < n_slots ? (size_t)slot : SIZE_MAX;
 }
@@ -64,10 +74,14 @@ struct watched {
  * last. */
 static int compare_watched(const void *a, const void *b) {
     const struct watched *one = a, *other = b;
-    if (one->scope != other->scope) return one->scope < other->scope ? -1 : 1;
+    if (one->scope != other->scope) {
+        return one->scope < other->scope ? -1 : 1;
+    }
     uint32_t first = one->producer == OQ_NONE ? 0 : one->producer + 1;
     uint32_t second = other->producer == OQ_NONE ? 0 : other->producer + 1;
-    if (first != second) return first > second ? -1 : 1;
+    if (first != second) {
+        return first > second ? -1 : 1;
+    }
     return one->slot < other->slot ? 1 : one->slot > other->slot ? -1 : 0;
 }
 
@@ -75,9 +89,13 @@ static struct watched *order_values(const struct oq_graph *graph, const uint32_t
                                     size_t *n_watched) {
     struct watched *watched = calloc(n > 0 ? n : 1, sizeof *watched);
     size_t used = 0;
-    if (watched == NULL) return NULL;
+    if (watched == NULL) {
+        return NULL;
+    }
     for (size_t i = 0; i < n; i++) {
-        if (values[i] == OQ_NONE) continue;
+        if (values[i] == OQ_NONE) {
+            continue;
+        }
         const struct oq_value *value = oq_graph_value(graph, values[i]);
         watched[used++] = (struct watched){value->scope, value->producer, values[i], i};
     }
@@ -120,10 +138,14 @@ static bool add_shape(struct oq_model *model, const struct oq_graph *copy, uint3
 static bool edit_model(struct oq_model *model, const struct oq_graph *copy,
                        const struct oq_watch_spec *spec, const struct watched *watched, size_t n) {
     for (uint32_t i = 0; spec->traced != NULL && i < oq_graph_n_values(copy); i++) {
-        if (!add_shape(model, copy, i, &spec->traced[i])) return false;
+        if (!add_shape(model, copy, i, &spec->traced[i])) {
+            return false;
+        }
     }
     for (size_t i = 0; i < n; i++) {
-        if (!add_observer(model, copy, &watched[i])) return false;
+        if (!add_observer(model, copy, &watched[i])) {
+            return false;
+        }
     }
     return oq_model_import_opset(model, OQ_OBSERVE_DOMAIN, 1);
 }

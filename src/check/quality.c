@@ -66,7 +66,9 @@ void oq_quality_add(struct oq_output_quality *quality, const struct onnxptq_tens
                     const struct onnxptq_tensor *candidate) {
     double a[BLOCK], b[BLOCK];
     size_t n = 0;
-    if (quality->type == ONNXPTQ_TYPE_UNDEFINED) quality->type = (int)reference->type;
+    if (quality->type == ONNXPTQ_TYPE_UNDEFINED) {
+        quality->type = (int)reference->type;
+    }
     if (!can_compare(reference, candidate, &n)) {
         quality->comparable = false;
         quality->exact = false;
@@ -75,17 +77,23 @@ void oq_quality_add(struct oq_output_quality *quality, const struct onnxptq_tens
     size_t item = oq_type_size((int)reference->type);
     const uint8_t *left = reference->data, *right = candidate->data;
     quality->n_elements += n;
-    if (n > 0 && memcmp(left, right, n * item) != 0) quality->exact = false;
+    if (n > 0 && memcmp(left, right, n * item) != 0) {
+        quality->exact = false;
+    }
     for (size_t first = 0; first < n; first += BLOCK) {
         size_t count = n - first < BLOCK ? n - first : BLOCK;
         load_doubles((int)reference->type, left + first * item, count, a);
         load_doubles((int)reference->type, right + first * item, count, b);
-        for (size_t i = 0; i < count; i++) add_element(quality, a[i], b[i]);
+        for (size_t i = 0; i < count; i++) {
+            add_element(quality, a[i], b[i]);
+        }
     }
 }
 
 bool oq_quality_sqnr(const struct oq_output_quality *quality, double *sqnr_db) {
-    if (!quality->comparable || quality->signal == 0) return false;
+    if (!quality->comparable || quality->signal == 0) {
+        return false;
+    }
     if (quality->noise == 0) {
         *sqnr_db = INFINITY;
     } else if (!isfinite(quality->noise)) {

@@ -38,7 +38,9 @@ static enum onnxptq_status open_npy(struct oq_archive *archive, const uint8_t *d
 static enum onnxptq_status list_members(struct oq_archive *archive, struct onnxptq_error *error) {
     size_t n = oq_npz_n_members(archive->npz);
     archive->arrays = calloc(n > 0 ? n : 1, sizeof *archive->arrays);
-    if (archive->arrays == NULL) return oq_fail_memory(error, "calibration data");
+    if (archive->arrays == NULL) {
+        return oq_fail_memory(error, "calibration data");
+    }
     archive->n_arrays = n;
     for (size_t i = 0; i < n; i++) {
         archive->arrays[i].name = oq_npz_member_name(archive->npz, i);
@@ -85,14 +87,18 @@ static enum onnxptq_status open_npz(struct oq_archive *archive, struct onnxptq_e
 enum onnxptq_status oq_archive_open_memory(const void *data, size_t size, const char *name,
                                            struct oq_archive **out, struct onnxptq_error *error) {
     struct oq_archive *archive = new_archive(name);
-    if (archive == NULL) return oq_fail_memory(error, "calibration data");
+    if (archive == NULL) {
+        return oq_fail_memory(error, "calibration data");
+    }
     enum onnxptq_status status = ONNXPTQ_OK;
     if (is_npy(data, size)) {
         status = oq_prefix(error, open_npy(archive, data, size, error),
                            "cannot read calibration data '%s': ", name);
     } else if (is_zip(data, size)) {
         status = oq_npz_open_memory(data, size, name, &archive->npz, error);
-        if (status == ONNXPTQ_OK) status = open_npz(archive, error);
+        if (status == ONNXPTQ_OK) {
+            status = open_npz(archive, error);
+        }
     } else {
         status = refuse_file(name, size, error);
     }
@@ -114,7 +120,9 @@ static enum onnxptq_status open_file(struct oq_archive *archive, struct onnxptq_
         return oq_prefix(error, open_npy(archive, data, size, error),
                          "cannot read calibration data '%s': ", archive->path);
     }
-    if (!is_zip(data, size)) return refuse_file(archive->path, size, error);
+    if (!is_zip(data, size)) {
+        return refuse_file(archive->path, size, error);
+    }
     oq_mapping_close(&archive->mapping);
     OQ_TRY(oq_npz_open(archive->path, &archive->npz, error));
     return open_npz(archive, error);
@@ -123,7 +131,9 @@ static enum onnxptq_status open_file(struct oq_archive *archive, struct onnxptq_
 enum onnxptq_status oq_archive_open(const char *path, struct oq_archive **out,
                                     struct onnxptq_error *error) {
     struct oq_archive *archive = new_archive(path);
-    if (archive == NULL) return oq_fail_memory(error, "calibration data");
+    if (archive == NULL) {
+        return oq_fail_memory(error, "calibration data");
+    }
     enum onnxptq_status status = open_file(archive, error);
     if (status != ONNXPTQ_OK) {
         oq_archive_close(archive);
@@ -134,7 +144,9 @@ enum onnxptq_status oq_archive_open(const char *path, struct oq_archive **out,
 }
 
 void oq_archive_close(struct oq_archive *archive) {
-    if (archive == NULL) return;
+    if (archive == NULL) {
+        return;
+    }
     oq_npz_close(archive->npz);
     oq_mapping_close(&archive->mapping);
     free(archive->arrays);

@@ -30,10 +30,16 @@ static enum onnxptq_status fail_tensor(const struct onnxptq_tensor *declared,
 }
 
 static bool shape_fits(const struct onnxptq_tensor *declared, const struct onnxptq_tensor *found) {
-    if (declared->type == ONNXPTQ_TYPE_UNDEFINED) return true; /* its rank is open */
-    if (found->type != declared->type || found->rank != declared->rank) return false;
+    if (declared->type == ONNXPTQ_TYPE_UNDEFINED) {
+        return true; /* its rank is open */
+    }
+    if (found->type != declared->type || found->rank != declared->rank) {
+        return false;
+    }
     for (size_t i = 0; i < found->rank; i++) {
-        if (!oq_dimension_fits(declared->shape[i], found->shape[i])) return false;
+        if (!oq_dimension_fits(declared->shape[i], found->shape[i])) {
+            return false;
+        }
     }
     return true;
 }
@@ -45,7 +51,9 @@ static enum onnxptq_status check_tensor(const struct onnxptq_tensor *declared,
     if (found->rank > ONNXPTQ_MAX_RANK) {
         return fail_tensor(declared, found, sample, " with too many dimensions", error);
     }
-    if (!shape_fits(declared, found)) return fail_tensor(declared, found, sample, "", error);
+    if (!shape_fits(declared, found)) {
+        return fail_tensor(declared, found, sample, "", error);
+    }
     if (item == 0) {
         return fail_tensor(declared, found, sample, ", a type that data callbacks cannot give",
                            error);
@@ -69,7 +77,9 @@ static enum onnxptq_status call(struct callback_reader *reader, size_t sample,
     target->message[0] = '\0';
     enum onnxptq_status status =
         reader->source.read(reader->source.user, sample, inputs, reader->n_inputs, target);
-    if (status == ONNXPTQ_OK) return ONNXPTQ_OK;
+    if (status == ONNXPTQ_OK) {
+        return ONNXPTQ_OK;
+    }
     if (target->message[0] != '\0') {
         target->status = status;
         return oq_prefix(target, status, "cannot read sample %zu: ", sample);
@@ -83,7 +93,9 @@ static enum onnxptq_status read_callback(struct oq_reader *base, const size_t *s
                                          struct onnxptq_error *error) {
     struct callback_reader *reader = (struct callback_reader *)base;
     (void)n; /* the batch is 1 */
-    for (size_t i = 0; i < reader->n_inputs; i++) inputs[i] = reader->declared[i];
+    for (size_t i = 0; i < reader->n_inputs; i++) {
+        inputs[i] = reader->declared[i];
+    }
     OQ_TRY(call(reader, samples[0], inputs, error));
     for (size_t i = 0; i < reader->n_inputs; i++) {
         inputs[i].name = reader->declared[i].name;
@@ -112,7 +124,9 @@ enum onnxptq_status oq_reader_open_callback(const struct oq_data_spec *spec, str
             spec->options->batch);
     }
     struct callback_reader *reader = calloc(1, sizeof *reader);
-    if (reader == NULL) return oq_fail_memory(error, "calibration data");
+    if (reader == NULL) {
+        return oq_fail_memory(error, "calibration data");
+    }
     reader->base = (struct oq_reader){
         .n_samples = source->n_samples, .batch = 1, .read = read_callback, .close = close_callback};
     reader->source = *source;

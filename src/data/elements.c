@@ -17,8 +17,12 @@ static bool is_int32_or_int64(int type) {
 }
 
 bool oq_elements_convertible(int from, int to) {
-    if (from == to) return oq_type_size(from) > 0;
-    if (oq_type_is_float(from)) return oq_type_is_float(to);
+    if (from == to) {
+        return oq_type_size(from) > 0;
+    }
+    if (oq_type_is_float(from)) {
+        return oq_type_is_float(to);
+    }
     return is_int32_or_int64(from) && is_int32_or_int64(to);
 }
 
@@ -46,7 +50,9 @@ static size_t convert_floats(int from, const uint8_t *in, int to, uint8_t *out, 
         size_t count = n - first < BLOCK ? n - first : BLOCK;
         oq_convert_to_double(from, in + first * in_size, count, block);
         for (size_t i = 0; i < count; i++) {
-            if (!store_float(to, block[i], out + (first + i) * out_size)) return first + i;
+            if (!store_float(to, block[i], out + (first + i) * out_size)) {
+                return first + i;
+            }
         }
     }
     return n;
@@ -66,7 +72,9 @@ static size_t narrow_integers(const uint8_t *in, uint8_t *out, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int64_t wide;
         memcpy(&wide, in + i * sizeof wide, sizeof wide);
-        if (wide < INT32_MIN || wide > INT32_MAX) return i;
+        if (wide < INT32_MIN || wide > INT32_MAX) {
+            return i;
+        }
         int32_t narrow = (int32_t)wide;
         memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);
     }
@@ -74,12 +82,16 @@ static size_t narrow_integers(const uint8_t *in, uint8_t *out, size_t n) {
 }
 
 size_t oq_elements_convert(int from, const void *in, int to, void *out, size_t n) {
-    if (n == 0) return 0;
+    if (n == 0) {
+        return 0;
+    }
     if (from == to) {
         memcpy(out, in, n * oq_type_size(from));
         return n;
     }
-    if (oq_type_is_float(from)) return convert_floats(from, in, to, out, n);
+    if (oq_type_is_float(from)) {
+        return convert_floats(from, in, to, out, n);
+    }
     return to == ONNXPTQ_TYPE_INT64 ? widen_integers(in, out, n) : narrow_integers(in, out, n);
 }
 
@@ -92,14 +104,20 @@ static void append(char *text, size_t *at, const char *format, ...) {
     va_start(arguments, format);
     int n = vsnprintf(text + *at, OQ_DESCRIPTION_SIZE - *at, format, arguments);
     va_end(arguments);
-    if (n > 0) *at += (size_t)n;
-    if (*at > OQ_DESCRIPTION_SIZE - 1) *at = OQ_DESCRIPTION_SIZE - 1;
+    if (n > 0) {
+        *at += (size_t)n;
+    }
+    if (*at > OQ_DESCRIPTION_SIZE - 1) {
+        *at = OQ_DESCRIPTION_SIZE - 1;
+    }
 }
 
 static void append_shape(char *text, size_t *at, const int64_t *shape, size_t rank) {
     append(text, at, "(");
     for (size_t i = 0; i < rank; i++) {
-        if (i > 0) append(text, at, ", ");
+        if (i > 0) {
+            append(text, at, ", ");
+        }
         if (shape[i] < 0) {
             append(text, at, "?");
         } else {

@@ -11,12 +11,18 @@
 #define ALIGNMENT 64
 
 bool oq_buffer_reserve(struct oq_buffer *buffer, size_t size) {
-    if (size <= buffer->capacity && buffer->data != NULL) return true;
+    if (size <= buffer->capacity && buffer->data != NULL) {
+        return true;
+    }
     size_t padded = 0;
-    if (!oq_size_add(size, ALIGNMENT, &padded)) return false;
+    if (!oq_size_add(size, ALIGNMENT, &padded)) {
+        return false;
+    }
     padded -= padded % ALIGNMENT;
     uint8_t *data = aligned_alloc(ALIGNMENT, padded);
-    if (data == NULL) return false;
+    if (data == NULL) {
+        return false;
+    }
     free(buffer->data);
     *buffer = (struct oq_buffer){.data = data, .capacity = padded};
     return true;
@@ -40,7 +46,9 @@ enum onnxptq_status oq_reader_fetch(struct oq_archive *archive, struct oq_elemen
     }
     OQ_TRY(oq_archive_read(archive, range.array, range.first, range.n, scratch->data, error));
     size_t converted = oq_elements_convert(from, scratch->data, to, out, range.n);
-    if (converted == range.n) return ONNXPTQ_OK;
+    if (converted == range.n) {
+        return ONNXPTQ_OK;
+    }
     return oq_fail(
         error, ONNXPTQ_ERROR_DATA,
         "cannot use '%s' for input '%s': element %zu of sample %zu does not fit %s, which the "

@@ -28,7 +28,9 @@ struct folder_reader {
 
 static void close_folder(struct oq_reader *base) {
     struct folder_reader *reader = (struct folder_reader *)base;
-    for (size_t i = 0; i < base->n_samples; i++) free(reader->names[i]);
+    for (size_t i = 0; i < base->n_samples; i++) {
+        free(reader->names[i]);
+    }
     for (size_t i = 0; i < reader->n_inputs && reader->buffers != NULL; i++) {
         oq_buffer_reset(&reader->buffers[i]);
     }
@@ -121,11 +123,15 @@ static enum onnxptq_status add_name(struct folder_reader *reader, const char *fo
 static enum onnxptq_status list_folder(struct folder_reader *reader, const char *folder,
                                        struct onnxptq_error *error) {
     DIR *dir = opendir(folder);
-    if (dir == NULL) return oq_fail_system(error, errno, "read data folder", folder);
+    if (dir == NULL) {
+        return oq_fail_system(error, errno, "read data folder", folder);
+    }
     enum onnxptq_status status = ONNXPTQ_OK;
     const struct dirent *entry = NULL;
     while (status == ONNXPTQ_OK && (entry = readdir(dir)) != NULL) {
-        if (is_npz_name(entry->d_name)) status = add_name(reader, folder, entry->d_name, error);
+        if (is_npz_name(entry->d_name)) {
+            status = add_name(reader, folder, entry->d_name, error);
+        }
     }
     closedir(dir);
     if (status == ONNXPTQ_OK && reader->base.n_samples == 0) {
@@ -161,7 +167,9 @@ enum onnxptq_status oq_reader_open_folder(const struct oq_data_spec *spec, struc
             spec->options->batch, spec->options->data_path);
     }
     struct folder_reader *reader = calloc(1, sizeof *reader);
-    if (reader == NULL) return oq_fail_memory(error, "calibration data");
+    if (reader == NULL) {
+        return oq_fail_memory(error, "calibration data");
+    }
     reader->base = (struct oq_reader){.batch = 1, .read = read_folder, .close = close_folder};
     reader->declared = spec->inputs;
     reader->n_inputs = spec->n_inputs;

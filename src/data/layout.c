@@ -26,7 +26,9 @@ static bool is_open(const struct onnxptq_tensor *input) {
 
 static size_t find_array(const struct oq_archive *archive, const char *name) {
     size_t n = oq_archive_n_arrays(archive), i = 0;
-    while (i < n && strcmp(oq_archive_array(archive, i)->name, name) != 0) i++;
+    while (i < n && strcmp(oq_archive_array(archive, i)->name, name) != 0) {
+        i++;
+    }
     return i;
 }
 
@@ -35,8 +37,12 @@ static size_t find_array(const struct oq_archive *archive, const char *name) {
 static const char *list_arrays(char text[OQ_DESCRIPTION_SIZE], const struct oq_archive *archive) {
     struct onnxptq_tensor names[MAX_LISTED] = {{0}};
     size_t n = oq_archive_n_arrays(archive), listed = n < MAX_LISTED ? n : MAX_LISTED;
-    if (n == 0) return "no array";
-    for (size_t i = 0; i < listed; i++) names[i].name = oq_archive_array(archive, i)->name;
+    if (n == 0) {
+        return "no array";
+    }
+    for (size_t i = 0; i < listed; i++) {
+        names[i].name = oq_archive_array(archive, i)->name;
+    }
     return oq_describe_inputs(text, names, listed);
 }
 
@@ -58,7 +64,9 @@ static enum onnxptq_status check_no_extra(const struct fit *fit) {
     for (size_t a = 0; a < oq_archive_n_arrays(fit->archive); a++) {
         const char *name = oq_archive_array(fit->archive, a)->name;
         size_t i = 0;
-        while (i < fit->n_inputs && strcmp(fit->inputs[i].name, name) != 0) i++;
+        while (i < fit->n_inputs && strcmp(fit->inputs[i].name, name) != 0) {
+            i++;
+        }
         if (i == fit->n_inputs) {
             return oq_fail(
                 fit->error, ONNXPTQ_ERROR_DATA,
@@ -88,7 +96,9 @@ enum onnxptq_status oq_layout_match(const struct onnxptq_tensor *inputs, size_t 
     }
     for (size_t i = 0; i < n_inputs; i++) {
         indices[i] = find_array(archive, inputs[i].name);
-        if (indices[i] == oq_archive_n_arrays(archive)) return fail_missing(&fit, i);
+        if (indices[i] == oq_archive_n_arrays(archive)) {
+            return fail_missing(&fit, i);
+        }
     }
     return check_no_extra(&fit);
 }
@@ -119,7 +129,9 @@ static bool dimensions_fit(const struct fit *fit, size_t input, size_t first, si
     const struct onnxptq_tensor *t = &fit->inputs[input];
     const struct oq_npy *npy = npy_of(fit, input);
     for (size_t i = first; i < t->rank; i++) {
-        if (!oq_dimension_fits(t->shape[i], npy->shape[i + shift])) return false;
+        if (!oq_dimension_fits(t->shape[i], npy->shape[i + shift])) {
+            return false;
+        }
     }
     return true;
 }
@@ -130,7 +142,9 @@ enum onnxptq_status oq_layout_check_run(const struct onnxptq_tensor *inputs, siz
     struct fit fit = {inputs, n_inputs, archive, indices, error};
     for (size_t i = 0; i < n_inputs; i++) {
         OQ_TRY(check_type(&fit, i));
-        if (is_open(&inputs[i])) continue;
+        if (is_open(&inputs[i])) {
+            continue;
+        }
         if (npy_of(&fit, i)->rank != inputs[i].rank || !dimensions_fit(&fit, i, 0, 0)) {
             return fail_fit(&fit, i, " (each file of a folder is one run's inputs)");
         }
@@ -147,7 +161,9 @@ static bool is_entries(const struct fit *fit, size_t input) {
 static enum onnxptq_status check_ranks(const struct fit *fit) {
     for (size_t i = 0; i < fit->n_inputs; i++) {
         OQ_TRY(check_type(fit, i));
-        if (is_open(&fit->inputs[i]) || is_entries(fit, i)) continue;
+        if (is_open(&fit->inputs[i]) || is_entries(fit, i)) {
+            continue;
+        }
         if (npy_of(fit, i)->rank != fit->inputs[i].rank) {
             return fail_fit(fit, i, " or one dimension more in front");
         }
@@ -166,8 +182,12 @@ enum first_dimension {
 static enum first_dimension first_of(const struct fit *fit, size_t input) {
     const struct onnxptq_tensor *t = &fit->inputs[input];
     const struct oq_npy *npy = npy_of(fit, input);
-    if (npy->rank == 0) return FIRST_NONE;
-    if (is_open(t) || t->shape[0] < 0) return FIRST_FREE;
+    if (npy->rank == 0) {
+        return FIRST_NONE;
+    }
+    if (is_open(t) || t->shape[0] < 0) {
+        return FIRST_FREE;
+    }
     return t->shape[0] == npy->shape[0] ? FIRST_SAME : FIRST_OTHER;
 }
 
@@ -188,13 +208,17 @@ static size_t counting_input(const struct fit *fit) {
     static const enum first_dimension order[] = {FIRST_OTHER, FIRST_FREE, FIRST_SAME};
     size_t counting = fit->n_inputs;
     for (size_t i = 0; i < fit->n_inputs; i++) {
-        if (is_entries(fit, i)) return i;
+        if (is_entries(fit, i)) {
+            return i;
+        }
     }
     for (size_t k = 0; k < 3 && counting == fit->n_inputs; k++) {
         counting = first_input(fit, order[k]);
     }
     for (size_t i = 0; i < fit->n_inputs && counting == fit->n_inputs; i++) {
-        if (npy_of(fit, i)->rank > 0) counting = i; /* empty: an error later on */
+        if (npy_of(fit, i)->rank > 0) {
+            counting = i; /* empty: an error later on */
+        }
     }
     return counting;
 }
@@ -202,8 +226,12 @@ static size_t counting_input(const struct fit *fit) {
 /* Rows a run when no array is made of entries. */
 static size_t fixed_rows(const struct fit *fit, size_t counting, size_t n_samples) {
     size_t other = first_input(fit, FIRST_OTHER);
-    if (other < fit->n_inputs) return (size_t)fit->inputs[other].shape[0];
-    if (first_of(fit, counting) == FIRST_SAME) return n_samples;
+    if (other < fit->n_inputs) {
+        return (size_t)fit->inputs[other].shape[0];
+    }
+    if (first_of(fit, counting) == FIRST_SAME) {
+        return n_samples;
+    }
     for (size_t i = 0; i < fit->n_inputs; i++) {
         if (n_samples > 1 && first_of(fit, i) == FIRST_SAME &&
             (size_t)fit->inputs[i].shape[0] == n_samples) {
@@ -257,8 +285,12 @@ static enum onnxptq_status decide_declared_rank(const struct fit *fit, size_t in
     enum first_dimension first = first_of(fit, input);
     bool rows_fit = first == FIRST_FREE ||
                     (first != FIRST_NONE && (size_t)fit->inputs[input].shape[0] == count->rows);
-    if (first == FIRST_OTHER && !counts) return fail_samples(fit, input, count);
-    if (first == FIRST_OTHER && !rows_fit) return fail_rows(fit, input, count);
+    if (first == FIRST_OTHER && !counts) {
+        return fail_samples(fit, input, count);
+    }
+    if (first == FIRST_OTHER && !rows_fit) {
+        return fail_rows(fit, input, count);
+    }
     *use = counts && rows_fit ? OQ_ARRAY_ROWS : OQ_ARRAY_WHOLE;
     bool rest_fits = is_open(&fit->inputs[input]) || dimensions_fit(fit, input, 1, 0);
     return rest_fits ? ONNXPTQ_OK : fail_fit(fit, input, " with samples along the first dimension");
@@ -266,7 +298,9 @@ static enum onnxptq_status decide_declared_rank(const struct fit *fit, size_t in
 
 static enum onnxptq_status decide(const struct fit *fit, size_t input, const struct count *count,
                                   enum oq_array_use *use) {
-    if (!is_entries(fit, input)) return decide_declared_rank(fit, input, count, use);
+    if (!is_entries(fit, input)) {
+        return decide_declared_rank(fit, input, count, use);
+    }
     *use = OQ_ARRAY_ENTRIES;
     if ((size_t)npy_of(fit, input)->shape[0] != count->n_samples) {
         return fail_samples(fit, input, count);
@@ -279,11 +313,17 @@ static enum onnxptq_status decide(const struct fit *fit, size_t input, const str
 static enum onnxptq_status count_samples(const struct fit *fit, struct count *out) {
     size_t counting = counting_input(fit);
     *out = (struct count){.counting = counting, .n_samples = 1, .rows = 1};
-    if (counting == fit->n_inputs) return ONNXPTQ_OK;
+    if (counting == fit->n_inputs) {
+        return ONNXPTQ_OK;
+    }
     out->n_samples = (size_t)npy_of(fit, counting)->shape[0];
     out->entries = is_entries(fit, counting);
-    if (!out->entries) out->rows = fixed_rows(fit, counting, out->n_samples);
-    if (out->n_samples == 0) return fail_fit(fit, counting, " with at least one sample");
+    if (!out->entries) {
+        out->rows = fixed_rows(fit, counting, out->n_samples);
+    }
+    if (out->n_samples == 0) {
+        return fail_fit(fit, counting, " with at least one sample");
+    }
     if (out->n_samples < out->rows) {
         return oq_fail(
             fit->error, ONNXPTQ_ERROR_DATA,

@@ -22,7 +22,9 @@ enum onnxptq_status oq_npy_header_size(const uint8_t *data, size_t size, size_t 
         return oq_fail(error, ONNXPTQ_ERROR_DATA,
                        "it is no .npy array; save it with numpy.save or numpy.savez");
     }
-    if (size < 10) return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+    if (size < 10) {
+        return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+    }
     uint8_t major = data[6], minor = data[7];
     if (major < 1 || major > 3 || minor != 0) {
         return oq_fail(error, ONNXPTQ_ERROR_UNSUPPORTED,
@@ -31,7 +33,9 @@ enum onnxptq_status oq_npy_header_size(const uint8_t *data, size_t size, size_t 
     }
     size_t length = (size_t)data[8] | (size_t)data[9] << 8, prefix = 10;
     if (major > 1) {
-        if (size < 12) return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+        if (size < 12) {
+            return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+        }
         length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
         prefix = 12;
     }
@@ -50,12 +54,16 @@ struct scanner {
 };
 
 static void skip_space(struct scanner *s) {
-    while (s->at < s->end && strchr(" \t\r\n", *s->at) != NULL && *s->at != '\0') s->at++;
+    while (s->at < s->end && strchr(" \t\r\n", *s->at) != NULL && *s->at != '\0') {
+        s->at++;
+    }
 }
 
 static bool take(struct scanner *s, char c) {
     skip_space(s);
-    if (s->at == s->end || *s->at != c) return false;
+    if (s->at == s->end || *s->at != c) {
+        return false;
+    }
     s->at++;
     return true;
 }
@@ -63,7 +71,9 @@ static bool take(struct scanner *s, char c) {
 static bool take_word(struct scanner *s, const char *word) {
     skip_space(s);
     size_t length = strlen(word);
-    if ((size_t)(s->end - s->at) < length || memcmp(s->at, word, length) != 0) return false;
+    if ((size_t)(s->end - s->at) < length || memcmp(s->at, word, length) != 0) {
+        return false;
+    }
     s->at += length;
     return true;
 }
@@ -71,12 +81,16 @@ static bool take_word(struct scanner *s, const char *word) {
 /* A quoted string without escapes, which is all that numpy writes here. */
 static bool take_string(struct scanner *s, char *out, size_t out_size) {
     skip_space(s);
-    if (s->at == s->end || (*s->at != '\'' && *s->at != '"')) return false;
+    if (s->at == s->end || (*s->at != '\'' && *s->at != '"')) {
+        return false;
+    }
     char quote = *s->at++;
     size_t n = 0;
     while (s->at < s->end && *s->at != quote) {
         char c = *s->at++;
-        if (c == '\\' || (unsigned char)c < ' ' || n + 1 == out_size) return false;
+        if (c == '\\' || (unsigned char)c < ' ' || n + 1 == out_size) {
+            return false;
+        }
         out[n++] = c;
     }
     out[n] = '\0';
@@ -95,8 +109,12 @@ static bool take_dimension(struct scanner *s, int64_t *out) {
         }
         s->at++;
     }
-    if (s->at == start) return false;
-    if (s->at < s->end && *s->at == 'L') s->at++;
+    if (s->at == start) {
+        return false;
+    }
+    if (s->at < s->end && *s->at == 'L') {
+        s->at++;
+    }
     *out = value;
     return true;
 }
@@ -134,7 +152,9 @@ static enum onnxptq_status parse_descr(const char *descr, struct oq_npy *out,
                                        struct onnxptq_error *error) {
     const char *rest = descr;
     char order = '|';
-    if (*rest != '\0' && strchr("<>|=", *rest) != NULL) order = *rest++;
+    if (*rest != '\0' && strchr("<>|=", *rest) != NULL) {
+        order = *rest++;
+    }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const char size[2] = {(char)('0' + kinds[i].size), '\0'};
         if (*rest == kinds[i].letter && strcmp(rest + 1, size) == 0) {
@@ -178,12 +198,20 @@ static enum onnxptq_status take_order(struct scanner *s, struct oq_npy *out,
 static bool take_tuple(struct scanner *s, int64_t *shape, size_t *rank) {
     int64_t dimension = 0;
     *rank = 0;
-    if (!take(s, '(')) return false;
+    if (!take(s, '(')) {
+        return false;
+    }
     while (!take(s, ')')) {
-        if (!take_dimension(s, &dimension)) return false;
-        if (*rank < ONNXPTQ_MAX_RANK) shape[*rank] = dimension;
+        if (!take_dimension(s, &dimension)) {
+            return false;
+        }
+        if (*rank < ONNXPTQ_MAX_RANK) {
+            shape[*rank] = dimension;
+        }
         (*rank)++;
-        if (!take(s, ',')) return take(s, ')');
+        if (!take(s, ',')) {
+            return take(s, ')');
+        }
     }
     return true;
 }
@@ -208,13 +236,17 @@ static enum onnxptq_status parse_dict(struct scanner *s, struct oq_npy *out,
     } fields[] = {{"descr", take_descr}, {"fortran_order", take_order}, {"shape", take_shape}};
     unsigned seen = 0;
     char key[MAX_DESCR];
-    if (!take(s, '{')) return oq_fail(error, ONNXPTQ_ERROR_DATA, "its header is broken");
+    if (!take(s, '{')) {
+        return oq_fail(error, ONNXPTQ_ERROR_DATA, "its header is broken");
+    }
     while (!take(s, '}')) {
         size_t i = 0;
         if (!take_string(s, key, sizeof key) || !take(s, ':')) {
             return oq_fail(error, ONNXPTQ_ERROR_DATA, "its header is broken");
         }
-        while (i < 3 && strcmp(fields[i].key, key) != 0) i++;
+        while (i < 3 && strcmp(fields[i].key, key) != 0) {
+            i++;
+        }
         if (i == 3 || (seen & 1u << i) != 0) {
             return oq_fail(error, ONNXPTQ_ERROR_DATA, "its header has an unexpected key '%s'", key);
         }
@@ -235,7 +267,9 @@ static enum onnxptq_status parse_dict(struct scanner *s, struct oq_npy *out,
 /* With one extent at most, both orders are the same. */
 static bool order_matters(const struct oq_npy *npy) {
     size_t extents = 0;
-    for (size_t i = 0; i < npy->rank; i++) extents += npy->shape[i] != 1;
+    for (size_t i = 0; i < npy->rank; i++) {
+        extents += npy->shape[i] != 1;
+    }
     return extents > 1;
 }
 
@@ -244,7 +278,9 @@ enum onnxptq_status oq_npy_parse(const uint8_t *data, size_t size, struct oq_npy
     size_t header_size = 0;
     struct oq_npy npy = {0};
     OQ_TRY(oq_npy_header_size(data, size, &header_size, error));
-    if (header_size > size) return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+    if (header_size > size) {
+        return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+    }
     size_t prefix = data[6] == 1 ? 10 : 12;
     struct scanner s = {.at = (const char *)data + prefix, .end = (const char *)data + header_size};
     OQ_TRY(parse_dict(&s, &npy, error));
@@ -264,7 +300,9 @@ enum onnxptq_status oq_npy_parse(const uint8_t *data, size_t size, struct oq_npy
 /* ---- Elements ---- */
 
 void oq_npy_swap(const struct oq_npy *npy, uint8_t *elements, size_t n) {
-    if (!npy->swapped) return;
+    if (!npy->swapped) {
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         uint8_t *item = elements + i * npy->item_size;
         for (size_t a = 0, b = npy->item_size - 1; a < b; a++, b--) {
@@ -293,7 +331,9 @@ static void copy_fortran(const struct oq_npy *npy, const uint8_t *elements, size
         memcpy(out + i * npy->item_size, elements + at * npy->item_size, npy->item_size);
         for (size_t d = npy->rank; d-- > 0;) {
             at += stride[d];
-            if (++index[d] < (size_t)npy->shape[d]) break;
+            if (++index[d] < (size_t)npy->shape[d]) {
+                break;
+            }
             at -= stride[d] * index[d];
             index[d] = 0;
         }
@@ -302,7 +342,9 @@ static void copy_fortran(const struct oq_npy *npy, const uint8_t *elements, size
 
 void oq_npy_copy(const struct oq_npy *npy, const uint8_t *elements, size_t first, size_t n,
                  uint8_t *out) {
-    if (n == 0) return;
+    if (n == 0) {
+        return;
+    }
     if (npy->fortran && npy->rank > 1) {
         copy_fortran(npy, elements, first, n, out);
     } else {

@@ -57,7 +57,9 @@ static enum onnxptq_status read_exactly(zip_file_t *file, uint8_t *out, size_t s
             return oq_fail(error, zip_status(reason), "its data is broken (%s)",
                            zip_error_strerror(reason));
         }
-        if (got == 0) return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends too early");
+        if (got == 0) {
+            return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends too early");
+        }
         out += got;
         size -= (size_t)got;
     }
@@ -67,7 +69,9 @@ static enum onnxptq_status read_exactly(zip_file_t *file, uint8_t *out, size_t s
 static enum onnxptq_status skip_bytes(struct member *member, size_t size,
                                       struct onnxptq_error *error) {
     uint8_t *block = malloc(STREAM_BLOCK);
-    if (block == NULL) return oq_fail_memory(error, "calibration data");
+    if (block == NULL) {
+        return oq_fail_memory(error, "calibration data");
+    }
     enum onnxptq_status status = ONNXPTQ_OK;
     while (size > 0 && status == ONNXPTQ_OK) {
         size_t n = size < STREAM_BLOCK ? size : STREAM_BLOCK;
@@ -80,14 +84,18 @@ static enum onnxptq_status skip_bytes(struct member *member, size_t size,
 }
 
 static void close_member(struct member *member) {
-    if (member->file != NULL) zip_fclose(member->file);
+    if (member->file != NULL) {
+        zip_fclose(member->file);
+    }
     member->file = NULL;
     member->at = 0;
 }
 
 static enum onnxptq_status seek_member(struct oq_npz *npz, struct member *member, size_t offset,
                                        struct onnxptq_error *error) {
-    if (!member->stored && offset < member->at) close_member(member);
+    if (!member->stored && offset < member->at) {
+        close_member(member);
+    }
     if (member->file == NULL) {
         member->file = zip_fopen_index(npz->zip, member->index, 0);
         if (member->file == NULL) {
@@ -95,10 +103,14 @@ static enum onnxptq_status seek_member(struct oq_npz *npz, struct member *member
                            zip_strerror(npz->zip));
         }
     }
-    if (offset == member->at) return ONNXPTQ_OK;
+    if (offset == member->at) {
+        return ONNXPTQ_OK;
+    }
     /* Short gaps are read over, so that the checksum of what is read in order covers them. */
     bool short_gap = offset > member->at && offset - member->at <= STREAM_BLOCK;
-    if (!member->stored || short_gap) return skip_bytes(member, offset - member->at, error);
+    if (!member->stored || short_gap) {
+        return skip_bytes(member, offset - member->at, error);
+    }
     if (zip_fseek(member->file, (zip_int64_t)offset, SEEK_SET) != 0) {
         return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends too early");
     }
@@ -110,7 +122,9 @@ static enum onnxptq_status seek_member(struct oq_npz *npz, struct member *member
 static enum onnxptq_status check_end(struct member *member, struct onnxptq_error *error) {
     uint8_t beyond = 0;
     zip_int64_t got = zip_fread(member->file, &beyond, 1);
-    if (got == 0) return ONNXPTQ_OK;
+    if (got == 0) {
+        return ONNXPTQ_OK;
+    }
     return oq_fail(error, ONNXPTQ_ERROR_DATA, "its data is broken (%s)",
                    got < 0 ? zip_error_strerror(zip_file_get_error(member->file))
                            : "it is longer than its entry says");
@@ -120,7 +134,9 @@ static enum onnxptq_status check_end(struct member *member, struct onnxptq_error
 static enum onnxptq_status read_member(struct oq_npz *npz, struct member *member, size_t offset,
                                        size_t size, uint8_t *out, struct onnxptq_error *error) {
     enum onnxptq_status status = seek_member(npz, member, offset, error);
-    if (status == ONNXPTQ_OK) status = read_exactly(member->file, out, size, error);
+    if (status == ONNXPTQ_OK) {
+        status = read_exactly(member->file, out, size, error);
+    }
     if (status == ONNXPTQ_OK && offset + size == member->npy.data_offset + member->npy.n_bytes) {
         status = check_end(member, error);
     }
@@ -134,9 +150,13 @@ static enum onnxptq_status read_member(struct oq_npz *npz, struct member *member
 
 static enum onnxptq_status load_member(struct oq_npz *npz, struct member *member,
                                        struct onnxptq_error *error) {
-    if (member->loaded != NULL) return ONNXPTQ_OK;
+    if (member->loaded != NULL) {
+        return ONNXPTQ_OK;
+    }
     uint8_t *loaded = malloc(member->npy.n_bytes);
-    if (loaded == NULL) return oq_fail_memory(error, "an array in Fortran order");
+    if (loaded == NULL) {
+        return oq_fail_memory(error, "an array in Fortran order");
+    }
     enum onnxptq_status status =
         read_member(npz, member, member->npy.data_offset, member->npy.n_bytes, loaded, error);
     close_member(member);
@@ -155,7 +175,9 @@ enum onnxptq_status oq_npz_read(struct oq_npz *npz, size_t index, size_t first, 
     if (first > npy->n_elements || n > npy->n_elements - first) {
         return oq_fail(error, ONNXPTQ_ERROR_INTERNAL, "elements beyond its end were asked for");
     }
-    if (n == 0) return ONNXPTQ_OK;
+    if (n == 0) {
+        return ONNXPTQ_OK;
+    }
     if (npy->fortran) {
         OQ_TRY(load_member(npz, member, error));
         oq_npy_copy(npy, member->loaded, first, n, out);
@@ -172,8 +194,12 @@ enum onnxptq_status oq_npz_verify(struct oq_npz *npz, size_t index, struct onnxp
     size_t size = member->npy.data_offset + member->npy.n_bytes;
     close_member(member);
     enum onnxptq_status status = seek_member(npz, member, 0, error);
-    if (status == ONNXPTQ_OK) status = skip_bytes(member, size, error);
-    if (status == ONNXPTQ_OK) status = check_end(member, error);
+    if (status == ONNXPTQ_OK) {
+        status = skip_bytes(member, size, error);
+    }
+    if (status == ONNXPTQ_OK) {
+        status = check_end(member, error);
+    }
     close_member(member);
     return status;
 }
@@ -209,11 +235,17 @@ static enum onnxptq_status read_header(struct oq_npz *npz, struct member *member
     size_t n = size < sizeof preamble ? size : sizeof preamble, header_size = 0;
     OQ_TRY(read_member(npz, member, 0, n, preamble, error));
     OQ_TRY(oq_npy_header_size(preamble, n, &header_size, error));
-    if (header_size > size) return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+    if (header_size > size) {
+        return oq_fail(error, ONNXPTQ_ERROR_DATA, "it ends inside its header");
+    }
     uint8_t *header = malloc(header_size);
-    if (header == NULL) return oq_fail_memory(error, "a .npy header");
+    if (header == NULL) {
+        return oq_fail_memory(error, "a .npy header");
+    }
     enum onnxptq_status status = read_member(npz, member, 0, header_size, header, error);
-    if (status == ONNXPTQ_OK) status = oq_npy_parse(header, header_size, &member->npy, error);
+    if (status == ONNXPTQ_OK) {
+        status = oq_npy_parse(header, header_size, &member->npy, error);
+    }
     free(header);
     return status;
 }
@@ -249,7 +281,9 @@ static enum onnxptq_status open_member(struct oq_npz *npz, struct member *member
 
 static bool name_taken(const struct oq_npz *npz, const char *name) {
     for (size_t i = 0; i < npz->n_members; i++) {
-        if (strcmp(npz->members[i].name, name) == 0) return true;
+        if (strcmp(npz->members[i].name, name) == 0) {
+            return true;
+        }
     }
     return false;
 }
@@ -258,7 +292,9 @@ static enum onnxptq_status add_member(struct oq_npz *npz, zip_uint64_t index, co
                                       struct onnxptq_error *error) {
     const char *raw = zip_get_name(npz->zip, index, ZIP_FL_ENC_RAW);
     size_t length = raw != NULL ? strlen(raw) : 0;
-    if (length > 0 && raw[length - 1] == '/') return ONNXPTQ_OK;
+    if (length > 0 && raw[length - 1] == '/') {
+        return ONNXPTQ_OK;
+    }
     if (length < 4 || strcmp(raw + length - 4, ".npy") != 0) {
         return oq_fail(
             error, ONNXPTQ_ERROR_DATA,
@@ -342,14 +378,18 @@ enum onnxptq_status oq_npz_open_memory(const void *data, size_t size, const char
     enum onnxptq_status status = ONNXPTQ_OK;
     if (zip == NULL) {
         status = fail_open(name, &reason, error);
-        if (source != NULL) zip_source_free(source);
+        if (source != NULL) {
+            zip_source_free(source);
+        }
     }
     zip_error_fini(&reason);
     return zip != NULL ? read_directory(zip, name, out, error) : status;
 }
 
 void oq_npz_close(struct oq_npz *npz) {
-    if (npz == NULL) return;
+    if (npz == NULL) {
+        return;
+    }
     for (size_t i = 0; i < npz->n_members; i++) {
         close_member(&npz->members[i]);
         free(npz->members[i].loaded);

@@ -15,8 +15,12 @@ static uint64_t mix(uint64_t x) {
 
 void oq_random_init(struct oq_random *random, uint64_t seed, uint64_t sample, const char *input) {
     uint64_t key = mix(mix(seed) ^ sample);
-    for (const char *c = input; *c != '\0'; c++) key = mix(key ^ (unsigned char)*c);
-    for (uint64_t i = 0; i < 4; i++) random->state[i] = mix(key + i * 0x9e3779b97f4a7c15u);
+    for (const char *c = input; *c != '\0'; c++) {
+        key = mix(key ^ (unsigned char)*c);
+    }
+    for (uint64_t i = 0; i < 4; i++) {
+        random->state[i] = mix(key + i * 0x9e3779b97f4a7c15u);
+    }
     random->has_spare = false;
     random->spare = 0;
 }
@@ -62,8 +66,12 @@ double oq_random_normal(struct oq_random *random) {
 int64_t oq_random_integer(struct oq_random *random, int64_t low, int64_t high) {
     uint64_t span = (uint64_t)high - (uint64_t)low + 1;
     uint64_t bits = oq_random_bits(random);
-    if (span == 0) return (int64_t)bits;
+    if (span == 0) {
+        return (int64_t)bits;
+    }
     uint64_t limit = UINT64_MAX - UINT64_MAX % span;
-    while (bits >= limit) bits = oq_random_bits(random);
+    while (bits >= limit) {
+        bits = oq_random_bits(random);
+    }
     return (int64_t)((uint64_t)low + bits % span);
 }

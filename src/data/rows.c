@@ -47,7 +47,9 @@ static void describe_run(const struct row_input *input, const struct oq_npy *npy
     out->type = (enum onnxptq_type)input->type;
     out->rank = npy->rank - skip;
     memcpy(out->shape, npy->shape + skip, out->rank * sizeof out->shape[0]);
-    if (input->use == OQ_ARRAY_ROWS) out->shape[0] = (int64_t)n;
+    if (input->use == OQ_ARRAY_ROWS) {
+        out->shape[0] = (int64_t)n;
+    }
 }
 
 static enum onnxptq_status fetch(struct row_reader *reader, size_t index, size_t sample, size_t at,
@@ -150,7 +152,9 @@ enum onnxptq_status oq_reader_open_archive(const struct oq_data_spec *spec,
     size_t *indices = calloc(n, sizeof *indices);
     enum oq_array_use *uses = calloc(n, sizeof *uses);
     enum onnxptq_status status = ONNXPTQ_OK;
-    if (reader == NULL) oq_archive_close(archive);
+    if (reader == NULL) {
+        oq_archive_close(archive);
+    }
     if (reader != NULL) {
         reader->base = (struct oq_reader){.read = read_rows, .close = close_rows};
         reader->archive = archive;
@@ -165,7 +169,9 @@ enum onnxptq_status oq_reader_open_archive(const struct oq_data_spec *spec,
     }
     free(indices);
     free(uses);
-    if (status == ONNXPTQ_OK) status = oq_archive_verify(archive, error);
+    if (status == ONNXPTQ_OK) {
+        status = oq_archive_verify(archive, error);
+    }
     if (status == ONNXPTQ_OK) {
         *out = &reader->base;
     } else if (reader != NULL) {

@@ -15,7 +15,9 @@ bool oq_data_held_back(const struct oq_data_source *source) {
 }
 
 static bool serves(const struct oq_data_source *source, enum oq_data_part part, size_t sample) {
-    if (part == OQ_DATA_ALL || !oq_data_held_back(source)) return true;
+    if (part == OQ_DATA_ALL || !oq_data_held_back(source)) {
+        return true;
+    }
     bool held_back = sample % HOLD_BACK_EVERY == HOLD_BACK_EVERY - 1;
     return held_back == (part == OQ_DATA_CHECK);
 }
@@ -24,7 +26,9 @@ static size_t list_samples(const struct oq_data_source *source, enum oq_data_par
                            size_t *samples) {
     size_t n = 0;
     for (size_t i = 0; i < oq_data_n_samples(source); i++) {
-        if (serves(source, part, i)) samples[n++] = i;
+        if (serves(source, part, i)) {
+            samples[n++] = i;
+        }
     }
     return n;
 }
@@ -33,9 +37,13 @@ static size_t list_samples(const struct oq_data_source *source, enum oq_data_par
  * better than measuring nothing. Else what does not fill a fixed batch is skipped. */
 static void fit_fixed_batch(size_t batch, size_t *samples, size_t listed,
                             struct oq_data_runs *runs) {
-    if (listed == 0) return;
+    if (listed == 0) {
+        return;
+    }
     if (listed < batch) {
-        for (size_t i = listed; i < batch; i++) samples[i] = samples[i - listed];
+        for (size_t i = listed; i < batch; i++) {
+            samples[i] = samples[i - listed];
+        }
         runs->n_runs = 1;
     } else {
         runs->n_runs = listed / batch;
@@ -53,7 +61,9 @@ enum onnxptq_status oq_data_runs(struct oq_data_source *source, enum oq_data_par
         return oq_fail_memory(error, "the list of samples");
     }
     size_t *samples = malloc(bytes);
-    if (samples == NULL) return oq_fail_memory(error, "the list of samples");
+    if (samples == NULL) {
+        return oq_fail_memory(error, "the list of samples");
+    }
     size_t listed = list_samples(source, part, samples);
     if (oq_data_batch_fixed(source)) {
         fit_fixed_batch(batch, samples, listed, &runs);
@@ -67,7 +77,9 @@ enum onnxptq_status oq_data_runs(struct oq_data_source *source, enum oq_data_par
         return oq_fail_memory(error, "the list of samples");
     }
     size_t end = oq_data_batch_fixed(source) ? runs.n_runs * batch : listed;
-    for (size_t i = 0; i <= runs.n_runs; i++) first[i] = i * batch < end ? i * batch : end;
+    for (size_t i = 0; i <= runs.n_runs; i++) {
+        first[i] = i * batch < end ? i * batch : end;
+    }
     runs.first = first;
     runs.samples = samples;
     *out = runs;

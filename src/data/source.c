@@ -22,13 +22,17 @@ static enum onnxptq_status copy_inputs(struct oq_data_source *source, struct onn
     source->arena = oq_arena_create();
     struct onnxptq_tensor *inputs =
         source->arena != NULL ? oq_arena_array(source->arena, n, sizeof *inputs) : NULL;
-    if (inputs == NULL) return oq_fail_memory(error, "the model's inputs");
+    if (inputs == NULL) {
+        return oq_fail_memory(error, "the model's inputs");
+    }
     for (size_t i = 0; i < n; i++) {
         inputs[i] = source->spec.inputs[i];
         inputs[i].name = oq_arena_strdup(source->arena, inputs[i].name);
         inputs[i].data = NULL;
         inputs[i].size = 0;
-        if (inputs[i].name == NULL) return oq_fail_memory(error, "the model's inputs");
+        if (inputs[i].name == NULL) {
+            return oq_fail_memory(error, "the model's inputs");
+        }
     }
     source->spec.inputs = inputs;
     return ONNXPTQ_OK;
@@ -66,8 +70,12 @@ typedef enum onnxptq_status open_function(const struct oq_data_spec *spec, struc
                                           struct onnxptq_error *error);
 
 static open_function *choose_reader(const struct onnxptq_quantize_options *options) {
-    if (options->data != NULL) return oq_reader_open_callback;
-    if (options->data_path == NULL) return oq_reader_open_random;
+    if (options->data != NULL) {
+        return oq_reader_open_callback;
+    }
+    if (options->data_path == NULL) {
+        return oq_reader_open_random;
+    }
     return oq_path_is_folder(options->data_path) ? oq_reader_open_folder : oq_reader_open_file;
 }
 
@@ -106,7 +114,9 @@ enum onnxptq_status oq_data_open(const struct oq_data_spec *spec, struct oq_data
                                  struct onnxptq_error *error) {
     OQ_TRY(check_options(spec->options, error));
     struct oq_data_source *source = calloc(1, sizeof *source);
-    if (source == NULL) return oq_fail_memory(error, "calibration data");
+    if (source == NULL) {
+        return oq_fail_memory(error, "calibration data");
+    }
     enum onnxptq_status status = ONNXPTQ_OK;
     source->spec = *spec;
     OQ_TRY_DONE(copy_inputs(source, error));
@@ -120,8 +130,12 @@ done:
 }
 
 void oq_data_close(struct oq_data_source *source) {
-    if (source == NULL) return;
-    if (source->reader != NULL) source->reader->close(source->reader);
+    if (source == NULL) {
+        return;
+    }
+    if (source->reader != NULL) {
+        source->reader->close(source->reader);
+    }
     oq_arena_destroy(source->arena);
     free(source);
 }
@@ -148,10 +162,14 @@ enum onnxptq_status oq_data_read(struct oq_data_source *source, const size_t *sa
                        reader->batch);
     }
     for (size_t i = 0; i < n; i++) {
-        if (samples[i] < source->n_samples) continue;
+        if (samples[i] < source->n_samples) {
+            continue;
+        }
         return oq_fail(error, ONNXPTQ_ERROR_INTERNAL, "cannot read sample %zu: there are %zu",
                        samples[i], source->n_samples);
     }
-    for (size_t i = 0; i < source->spec.n_inputs; i++) inputs[i].name = source->spec.inputs[i].name;
+    for (size_t i = 0; i < source->spec.n_inputs; i++) {
+        inputs[i].name = source->spec.inputs[i].name;
+    }
     return reader->read(reader, samples, n, inputs, error);
 }

@@ -59,7 +59,9 @@ static void put_float(int type, double value, uint8_t *out) {
 }
 
 static double draw_float(const struct random_input *input, struct oq_random *random) {
-    if (!input->has_range) return oq_random_normal(random);
+    if (!input->has_range) {
+        return oq_random_normal(random);
+    }
     double u = oq_random_unit(random);
     /* Not low + u * (high - low), which overflows for the widest ranges. */
     return fmin(fmax(input->low * (1 - u) + input->high * u, input->low), input->high);
@@ -98,7 +100,9 @@ static enum onnxptq_status read_random(struct oq_reader *base, const size_t *sam
             fill(input, &random, input->buffer.data + k * stride);
         }
         inputs[i] = input->shape;
-        if (input->joins) inputs[i].shape[0] = (int64_t)count;
+        if (input->joins) {
+            inputs[i].shape[0] = (int64_t)count;
+        }
         inputs[i].data = input->buffer.data;
         inputs[i].size = size;
     }
@@ -109,7 +113,9 @@ static enum onnxptq_status read_random(struct oq_reader *base, const size_t *sam
 
 static struct random_input *find_input(struct random_reader *reader, const char *name) {
     for (size_t i = 0; i < reader->n_inputs; i++) {
-        if (strcmp(reader->inputs[i].shape.name, name) == 0) return &reader->inputs[i];
+        if (strcmp(reader->inputs[i].shape.name, name) == 0) {
+            return &reader->inputs[i];
+        }
     }
     return NULL;
 }
@@ -200,12 +206,16 @@ static enum onnxptq_status apply_options(struct random_reader *reader,
     const struct onnxptq_quantize_options *options = spec->options;
     for (size_t i = 0; i < options->n_input_shapes; i++) {
         struct random_input *input = find_input(reader, options->input_shapes[i].name);
-        if (input == NULL) return fail_name(spec, "shape", options->input_shapes[i].name, error);
+        if (input == NULL) {
+            return fail_name(spec, "shape", options->input_shapes[i].name, error);
+        }
         OQ_TRY(apply_shape(input, &options->input_shapes[i], error));
     }
     for (size_t i = 0; i < options->n_input_ranges; i++) {
         struct random_input *input = find_input(reader, options->input_ranges[i].name);
-        if (input == NULL) return fail_name(spec, "range", options->input_ranges[i].name, error);
+        if (input == NULL) {
+            return fail_name(spec, "range", options->input_ranges[i].name, error);
+        }
         OQ_TRY(apply_range(input, &options->input_ranges[i], error));
     }
     return ONNXPTQ_OK;
@@ -235,7 +245,9 @@ static enum onnxptq_status resolve_shape(struct random_input *input, struct onnx
             t->type == ONNXPTQ_TYPE_UNDEFINED ? "shape is not declared" : "type is not numeric");
     }
     for (size_t i = 1; i < t->rank; i++) {
-        if (t->shape[i] >= 0) continue;
+        if (t->shape[i] >= 0) {
+            continue;
+        }
         return oq_fail(
             error, ONNXPTQ_ERROR_USAGE,
             "cannot make random data for input '%s': dimension %zu of %s is not known; give "
@@ -283,7 +295,9 @@ static enum onnxptq_status set_batch(struct random_reader *reader, size_t wanted
 
 static enum onnxptq_status set_up(struct random_reader *reader, const struct oq_data_spec *spec,
                                   struct onnxptq_error *error) {
-    for (size_t i = 0; i < spec->n_inputs; i++) reader->inputs[i].shape = spec->inputs[i];
+    for (size_t i = 0; i < spec->n_inputs; i++) {
+        reader->inputs[i].shape = spec->inputs[i];
+    }
     OQ_TRY(apply_options(reader, spec, error));
     for (size_t i = 0; i < spec->n_inputs; i++) {
         OQ_TRY(resolve_shape(&reader->inputs[i], error));
@@ -294,7 +308,9 @@ static enum onnxptq_status set_up(struct random_reader *reader, const struct oq_
 enum onnxptq_status oq_reader_open_random(const struct oq_data_spec *spec, struct oq_reader **out,
                                           struct onnxptq_error *error) {
     struct random_reader *reader = calloc(1, sizeof *reader);
-    if (reader == NULL) return oq_fail_memory(error, "random data");
+    if (reader == NULL) {
+        return oq_fail_memory(error, "random data");
+    }
     reader->base = (struct oq_reader){
         .n_samples = spec->options->random_samples, .read = read_random, .close = close_random};
     reader->seed = spec->options->seed;

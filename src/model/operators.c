@@ -1,5 +1,5 @@
 /*
- * The operator table. A row says what an operator is to quantization; a new operator is one more row.
+ * The operator table: what an operator is to quantization. A new operator is one more row.
  */
 #include "model/operators.h"
 
@@ -80,41 +80,6 @@ static const struct oq_operator OPERATORS[] = {
     {"", "Where", OQ_ROLE_WHERE, DATA(1) | DATA(2), NO_WEIGHT},
 };
 
-/* Every type that the default domain has defined in any version, sorted. */
-static const char *const ONNX_TYPES[] = {
-    "Abs", "Acos", "Acosh", "Add", "AffineGrid", "And", "ArgMax", "ArgMin", "Asin", "Asinh",
-    "Atan", "Atanh", "Attention", "AveragePool", "BatchNormalization", "Bernoulli", "BitCast",
-    "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "BlackmanWindow", "Cast",
-    "CastLike", "CausalConvWithState", "Ceil", "Celu", "CenterCropPad", "Clip", "Col2Im",
-    "Compress", "Concat", "ConcatFromSequence", "Constant", "ConstantOfShape", "Conv",
-    "ConvInteger", "ConvTranspose", "Cos", "Cosh", "CumProd", "CumSum", "DFT", "DeformConv",
-    "DepthToSpace", "DequantizeLinear", "Det", "Div", "Dropout", "DynamicQuantizeLinear",
-    "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "GRU",
-    "Gather", "GatherElements", "GatherND", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool",
-    "GlobalMaxPool", "Greater", "GreaterOrEqual", "GridSample", "GroupNormalization",
-    "HammingWindow", "HannWindow", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "If",
-    "ImageDecoder", "InstanceNormalization", "IsInf", "IsNaN", "LRN", "LSTM",
-    "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LinearAttention", "Log",
-    "LogSoftmax", "Loop", "LpNormalization", "LpPool", "MatMul", "MatMulInteger", "Max",
-    "MaxPool", "MaxRoiPool", "MaxUnpool", "Mean", "MeanVarianceNormalization", "MelWeightMatrix",
-    "Min", "Mish", "Mod", "Mul", "Multinomial", "Neg", "NegativeLogLikelihoodLoss",
-    "NonMaxSuppression", "NonZero", "Not", "OneHot", "Optional", "OptionalGetElement",
-    "OptionalHasElement", "Or", "PRelu", "Pad", "Pow", "QLinearConv", "QLinearMatMul",
-    "QuantizeLinear", "RMSNormalization", "RNN", "RandomNormal", "RandomNormalLike",
-    "RandomUniform", "RandomUniformLike", "Range", "Reciprocal", "ReduceL1", "ReduceL2",
-    "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare", "RegexFullMatch", "Relu", "Reshape", "Resize",
-    "ReverseSequence", "RoiAlign", "RotaryEmbedding", "Round", "STFT", "Scan", "Scatter",
-    "ScatterElements", "ScatterND", "Selu", "SequenceAt", "SequenceConstruct", "SequenceEmpty",
-    "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "Shape", "Shrink",
-    "Sigmoid", "Sign", "Sin", "Sinh", "Size", "Slice", "Softmax", "SoftmaxCrossEntropyLoss",
-    "Softplus", "Softsign", "SpaceToDepth", "Split", "SplitToSequence", "Sqrt", "Squeeze",
-    "StringConcat", "StringNormalizer", "StringSplit", "Sub", "Sum", "SwiGLU", "Swish", "Tan",
-    "Tanh", "TensorScatter", "TfIdfVectorizer", "ThresholdedRelu", "Tile", "TopK", "Transpose",
-    "Trilu", "Unique", "Unsqueeze", "Upsample", "Where", "Xor"};
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static int compare_row(const void *key, const void *row) {
     return strcmp(key, ((const struct oq_operator *)row)->type);
 }
@@ -123,13 +88,6 @@ const struct oq_operator *oq_operator_find(const char *domain, const char *type)
     if (type == NULL || !oq_is_default_domain(domain)) {
         return NULL;
     }
-    return bsearch(type, OPERATORS, COUNT(OPERATORS), sizeof OPERATORS[0], compare_row);
-}
-
-static int compare_type(const void *key, const void *item) {
-    return strcmp(key, *(const char *const *)item);
-}
-
-bool oq_operator_is_onnx(const char *type) {
-    return bsearch(type, ONNX_TYPES, COUNT(ONNX_TYPES), sizeof ONNX_TYPES[0], compare_type) != NULL;
+    return bsearch(type, OPERATORS, sizeof OPERATORS / sizeof OPERATORS[0], sizeof OPERATORS[0],
+                   compare_row);
 }

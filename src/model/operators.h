@@ -10,25 +10,25 @@
 
 /* What an operator is to quantization. */
 enum oq_role {
-    OQ_ROLE_OTHER,       /* known or not, stays float: reductions, norms, shape arithmetic, ... */
-    OQ_ROLE_CONV,        /* weighted: Conv, ConvTranspose, Gemm, MatMul */
+    OQ_ROLE_OTHER, /* known or not, stays float: reductions, norms, shape arithmetic, ... */
+    OQ_ROLE_CONV,  /* weighted: Conv, ConvTranspose, Gemm, MatMul */
     OQ_ROLE_CONV_TRANSPOSE,
     OQ_ROLE_GEMM,
     OQ_ROLE_MATMUL,
     OQ_ROLE_ADD,
     OQ_ROLE_MUL,
-    OQ_ROLE_ACTIVATION,  /* unary, element by element: Relu, Clip, Sigmoid, ... */
+    OQ_ROLE_ACTIVATION, /* unary, element by element: Relu, Clip, Sigmoid, ... */
     OQ_ROLE_BATCH_NORM,
     OQ_ROLE_POOL_MAX,
-    OQ_ROLE_POOL_AVERAGE,/* AveragePool, GlobalAveragePool */
+    OQ_ROLE_POOL_AVERAGE, /* AveragePool, GlobalAveragePool */
     OQ_ROLE_CONCAT,
     OQ_ROLE_RESIZE,
     OQ_ROLE_SOFTMAX,
     OQ_ROLE_WHERE,
-    OQ_ROLE_MOVEMENT,    /* moves elements, changes none: Reshape, Transpose, Slice, Gather, ... */
-    OQ_ROLE_POINTWISE,   /* other element-wise arithmetic: Sub, Div, Pow, Sqrt, Erf, ... */
-    OQ_ROLE_QUANTIZE,    /* QuantizeLinear, DequantizeLinear and ready-made integer operators */
-    OQ_ROLE_CONTROL      /* If, Loop, Scan */
+    OQ_ROLE_MOVEMENT,  /* moves elements, changes none: Reshape, Transpose, Slice, Gather, ... */
+    OQ_ROLE_POINTWISE, /* other element-wise arithmetic: Sub, Div, Pow, Sqrt, Erf, ... */
+    OQ_ROLE_QUANTIZE,  /* QuantizeLinear, DequantizeLinear and ready-made integer operators */
+    OQ_ROLE_CONTROL    /* If, Loop, Scan */
 };
 
 struct oq_operator {
@@ -42,7 +42,8 @@ struct oq_operator {
 
 /* The row of (domain, type), or NULL. "ai.onnx" and NULL are spellings of "". */
 const struct oq_operator *oq_operator_find(const char *domain, const char *type);
-/* True when the default ONNX domain defines this type, in any opset, whether or not it has a row. */
+/* True when the default ONNX domain defines this type, in any opset, whether or not it has a row.
+ */
 bool oq_operator_is_onnx(const char *type);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Joining the operators between pairs. An operator is joined when its results are read quantized and each of its
- * data inputs can be had quantized: it has a pair, or comes from an operator that can be joined itself.
+ * Joining the operators between pairs. An operator is joined when its results are read quantized
+ * and each of its data inputs can be had quantized: it has a pair, or comes from an operator that
+ * can be joined itself.
  */
 #include "quant/bridge.h"
 
@@ -46,12 +47,10 @@ static bool has_kernel(const struct oq_operator *op) {
     case OQ_ROLE_POOL_MAX:
     case OQ_ROLE_RESIZE:
     case OQ_ROLE_MOVEMENT:
-    case OQ_ROLE_WHERE:
-        return true;
+    case OQ_ROLE_WHERE: return true;
     case OQ_ROLE_ACTIVATION:
         return strcmp(op->type, "Sigmoid") == 0 || strcmp(op->type, "LeakyRelu") == 0;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -166,7 +165,8 @@ static bool is_wanted(const struct oq_planner *planner, uint32_t node) {
     return n->proto->n_output > 0;
 }
 
-/* From the last node to the first: joining a node gives its inputs pairs, which its producers see. */
+/* From the last node to the first: joining a node gives its inputs pairs, which its producers see.
+ */
 enum onnxptq_status oq_plan_bridges(struct oq_planner *planner, struct onnxptq_error *error) {
     (void)error;
     for (uint32_t node = oq_graph_n_nodes(planner->graph); node-- > 0;) {

@@ -44,11 +44,14 @@ static enum onnxptq_status compile(struct oq_pattern *pattern, struct onnxptq_er
     }
     pattern->code =
         pcre2_compile((PCRE2_SPTR)pattern->text, length, options, &code, &position, NULL);
-    if (pattern->code == NULL) return fail_compile(pattern->text, code, position, error);
+    if (pattern->code == NULL) {
+        return fail_compile(pattern->text, code, position, error);
+    }
     pattern->data = pcre2_match_data_create(1, NULL);
     pattern->context = pcre2_match_context_create(NULL);
-    if (pattern->data == NULL || pattern->context == NULL)
+    if (pattern->data == NULL || pattern->context == NULL) {
         return oq_fail_memory(error, "a pattern");
+    }
     pcre2_set_match_limit(pattern->context, MATCH_LIMIT);
     pcre2_set_depth_limit(pattern->context, DEPTH_LIMIT);
     pcre2_set_heap_limit(pattern->context, HEAP_LIMIT_KIB);
@@ -58,7 +61,9 @@ static enum onnxptq_status compile(struct oq_pattern *pattern, struct onnxptq_er
 enum onnxptq_status oq_pattern_create(const char *text, struct oq_pattern **out,
                                       struct onnxptq_error *error) {
     struct oq_pattern *pattern = calloc(1, sizeof *pattern);
-    if (pattern == NULL) return oq_fail_memory(error, "a pattern");
+    if (pattern == NULL) {
+        return oq_fail_memory(error, "a pattern");
+    }
     pattern->text = strdup(text);
     enum onnxptq_status status =
         pattern->text != NULL ? compile(pattern, error) : oq_fail_memory(error, "a pattern");
@@ -71,7 +76,9 @@ enum onnxptq_status oq_pattern_create(const char *text, struct oq_pattern **out,
 }
 
 void oq_pattern_destroy(struct oq_pattern *pattern) {
-    if (pattern == NULL) return;
+    if (pattern == NULL) {
+        return;
+    }
     pcre2_match_context_free(pattern->context);
     pcre2_match_data_free(pattern->data);
     pcre2_code_free(pattern->code);
@@ -83,7 +90,9 @@ enum onnxptq_status oq_pattern_match(const struct oq_pattern *pattern, const cha
                                      bool *matches, struct onnxptq_error *error) {
     int found = pcre2_match(pattern->code, (PCRE2_SPTR)name, strlen(name), 0, 0, pattern->data,
                             pattern->context);
-    if (found == PCRE2_ERROR_NOMEMORY) return oq_fail_memory(error, "matching a pattern");
+    if (found == PCRE2_ERROR_NOMEMORY) {
+        return oq_fail_memory(error, "matching a pattern");
+    }
     if (found < 0 && found != PCRE2_ERROR_NOMATCH) {
         return oq_fail(
             error, ONNXPTQ_ERROR_USAGE,

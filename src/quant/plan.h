@@ -42,10 +42,10 @@ struct oq_plan_weight {
 struct oq_plan_bias {
     uint32_t value;
     uint32_t pair, weight; /* indices into the plan */
-    uint32_t node;     /* the matrix operator to whose products it is added */
-    struct oq_use use; /* reads the bias: an input of `node`, or of an Add behind it */
-    double factor;   /* multiplies the float bias first: Gemm's beta, which becomes 1 */
-    size_t channels; /* the bias is broadcast to this length */
+    uint32_t node;         /* the matrix operator to whose products it is added */
+    struct oq_use use;     /* reads the bias: an input of `node`, or of an Add behind it */
+    double factor;         /* multiplies the float bias first: Gemm's beta, which becomes 1 */
+    size_t channels;       /* the bias is broadcast to this length */
 };
 
 struct oq_plan_node {

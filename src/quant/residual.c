@@ -1,12 +1,11 @@
 /*
  * Residual Adds.
  *
- *   convolutional     x ──────────────► Add      the operand that comes from a quantized Conv, through
- *                     └► Conv ► … ► Conv ┘       BatchNormalization, bias, Relu or MaxPool, is the main
- *                                                one; when both do (a downsampling block), the one with
- *                                                the longer path from where they part
- *   transformer       x ──────────────► Add      main: MatMul + bias. Only where x has a pair already,
- *                     └► MatMul ► … ► +b ┘       so that nothing is rounded that was not before
+ *   convolutional     x ──────────────► Add      the operand that comes from a quantized Conv,
+ * through └► Conv ► … ► Conv ┘       BatchNormalization, bias, Relu or MaxPool, is the main one;
+ * when both do (a downsampling block), the one with the longer path from where they part
+ *   transformer       x ──────────────► Add      main: MatMul + bias. Only where x has a pair
+ * already, └► MatMul ► … ► +b ┘       so that nothing is rounded that was not before
  */
 #include "quant/residual.h"
 
@@ -15,7 +14,8 @@
 
 struct oq_residual_search {
     const struct oq_planner *planner;
-    uint32_t *distance[2]; /* per node: steps upstream from each operand, OQ_NONE when not reached */
+    uint32_t
+        *distance[2]; /* per node: steps upstream from each operand, OQ_NONE when not reached */
     uint32_t *queue;
 };
 
@@ -53,16 +53,13 @@ static uint32_t before_in_chain(const struct oq_planner *planner, uint32_t node)
     }
     switch (n->op->role) {
     case OQ_ROLE_BATCH_NORM:
-    case OQ_ROLE_POOL_MAX:
-        return n->inputs[0];
+    case OQ_ROLE_POOL_MAX: return n->inputs[0];
     case OQ_ROLE_ADD:
-    case OQ_ROLE_MUL:
-        return oq_planner_variable_operand(planner, node);
+    case OQ_ROLE_MUL: return oq_planner_variable_operand(planner, node);
     case OQ_ROLE_ACTIVATION:
         return strcmp(n->op->type, "Relu") == 0 || strcmp(n->op->type, "Clip") == 0 ? n->inputs[0]
                                                                                     : OQ_NONE;
-    default:
-        return OQ_NONE;
+    default: return OQ_NONE;
     }
 }
 
@@ -109,7 +106,8 @@ static void measure(struct oq_residual_search *search, uint32_t value, uint32_t 
     }
 }
 
-/* The node where the paths to both operands part: the one reached from both with the fewest steps. */
+/* The node where the paths to both operands part: the one reached from both with the fewest steps.
+ */
 static uint32_t parting_node(struct oq_residual_search *search, uint32_t a, uint32_t b) {
     measure(search, a, search->distance[0]);
     measure(search, b, search->distance[1]);

@@ -1,6 +1,6 @@
 /*
- * Finding the shortcut of a residual Add: the operand that is not computed by the matrix operator into which the
- * Add is fused.
+ * Finding the shortcut of a residual Add: the operand that is not computed by the matrix operator
+ * into which the Add is fused.
  */
 #ifndef OQ_QUANT_RESIDUAL_H
 #define OQ_QUANT_RESIDUAL_H

@@ -18,7 +18,7 @@ struct choice {
 struct oq_selection {
     struct oq_arena *arena;
     const struct onnxptq_quantize_options *options; /* borrowed */
-    struct choice *choices; /* one per node of the graph */
+    struct choice *choices;                         /* one per node of the graph */
     uint32_t n_nodes;
     bool by_type, by_name; /* op_types, nodes are given */
 };
@@ -46,7 +46,9 @@ static enum onnxptq_status apply(const struct builder *builder, const struct lis
         *(list->types ? &choice->named_type : &choice->named_name) = true;
         return ONNXPTQ_OK;
     }
-    if (choice->excluded != NULL) return ONNXPTQ_OK;
+    if (choice->excluded != NULL) {
+        return ONNXPTQ_OK;
+    }
     choice->excluded = oq_arena_printf(builder->selection->arena, "excluded by the %s '%s'",
                                        list->types ? "operator type" : "name pattern", item);
     return choice->excluded != NULL ? ONNXPTQ_OK : oq_fail_memory(builder->error, "the selection");
@@ -60,8 +62,12 @@ static enum onnxptq_status fail_no_match(const struct builder *builder, const st
         names = oq_arena_printf(builder->selection->arena, "%s%s'%s'", names, i > 0 ? ", " : "",
                                 nearest->names[i]);
     }
-    if (names == NULL) return oq_fail_memory(builder->error, "the selection");
-    if (nearest->n == 0) names = "none, as the model has no node";
+    if (names == NULL) {
+        return oq_fail_memory(builder->error, "the selection");
+    }
+    if (nearest->n == 0) {
+        names = "none, as the model has no node";
+    }
     return oq_fail(builder->error, ONNXPTQ_ERROR_USAGE,
                    "cannot apply %s '%s': it matches no %s; the nearest are %s%s", list->option,
                    item, list->types ? "operator of the model" : "node", names,
@@ -91,15 +97,21 @@ static bool same_domain(const struct type_name *name, const char *domain) {
         memcmp(domain, name->domain, name->domain_length) == 0) {
         return true;
     }
-    if (name->domain_length >= sizeof given) return false;
+    if (name->domain_length >= sizeof given) {
+        return false;
+    }
     memcpy(given, name->domain, name->domain_length);
     given[name->domain_length] = '\0';
     return oq_is_default_domain(given) && oq_is_default_domain(domain);
 }
 
 static bool type_matches(const struct type_name *name, const Onnx__NodeProto *node) {
-    if (node->op_type == NULL || strcmp(node->op_type, name->type) != 0) return false;
-    if (name->domain != NULL) return same_domain(name, node->domain);
+    if (node->op_type == NULL || strcmp(node->op_type, name->type) != 0) {
+        return false;
+    }
+    if (name->domain != NULL) {
+        return same_domain(name, node->domain);
+    }
     return !oq_operator_is_onnx(name->type) || oq_is_default_domain(node->domain);
 }
 
@@ -108,7 +120,9 @@ static bool is_in_function(const struct oq_graph *graph, const struct type_name 
     const Onnx__ModelProto *model = oq_model_proto(oq_graph_model(graph));
     for (size_t f = 0; f < model->n_functions; f++) {
         for (size_t i = 0; i < model->functions[f]->n_node; i++) {
-            if (type_matches(name, model->functions[f]->node[i])) return true;
+            if (type_matches(name, model->functions[f]->node[i])) {
+                return true;
+            }
         }
     }
     return false;
@@ -124,7 +138,9 @@ static enum onnxptq_status apply_type(const struct builder *builder, const struc
             OQ_TRY(apply(builder, list, item, i));
         }
     }
-    if (any || is_in_function(builder->graph, &name)) return ONNXPTQ_OK;
+    if (any || is_in_function(builder->graph, &name)) {
+        return ONNXPTQ_OK;
+    }
     struct oq_suggest nearest;
     oq_suggest_init(&nearest, item);
     for (uint32_t i = 0; i < builder->selection->n_nodes; i++) {
@@ -134,8 +150,12 @@ static enum onnxptq_status apply_type(const struct builder *builder, const struc
 }
 
 static const char *trim(struct oq_arena *arena, const char *text, size_t length) {
-    while (length > 0 && (*text == ' ' || *text == '\t')) text++, length--;
-    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) length--;
+    while (length > 0 && (*text == ' ' || *text == '\t')) {
+        text++, length--;
+    }
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) {
+        length--;
+    }
     return oq_arena_strndup(arena, text, length);
 }
 
@@ -146,7 +166,9 @@ static enum onnxptq_status apply_types(const struct builder *builder, const stru
         const char *comma = strchr(at, ',');
         size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
         const char *item = trim(builder->selection->arena, at, length);
-        if (item == NULL) return oq_fail_memory(builder->error, "the selection");
+        if (item == NULL) {
+            return oq_fail_memory(builder->error, "the selection");
+        }
         if (*item == '\0') {
             return oq_fail(
                 builder->error, ONNXPTQ_ERROR_USAGE,
@@ -174,7 +196,9 @@ static enum onnxptq_status match_nodes(const struct builder *builder, const stru
             OQ_TRY(apply(builder, list, item, i));
         }
     }
-    if (any) return ONNXPTQ_OK;
+    if (any) {
+        return ONNXPTQ_OK;
+    }
     struct oq_suggest nearest;
     oq_suggest_init(&nearest, item);
     for (uint32_t i = 0; i < builder->selection->n_nodes; i++) {
@@ -220,8 +244,7 @@ static enum onnxptq_status apply_options(const struct builder *builder,
 }
 
 static enum onnxptq_status make_choices(struct oq_selection *selection,
-                                        const struct oq_graph *graph,
-                                        struct onnxptq_error *error) {
+                                        const struct oq_graph *graph, struct onnxptq_error *error) {
     selection->n_nodes = oq_graph_n_nodes(graph);
     selection->arena = oq_arena_create();
     if (selection->arena != NULL) {
@@ -235,7 +258,9 @@ enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *o
                                         const struct oq_graph *graph, struct oq_selection **out,
                                         struct onnxptq_error *error) {
     struct oq_selection *selection = calloc(1, sizeof *selection);
-    if (selection == NULL) return oq_fail_memory(error, "the selection");
+    if (selection == NULL) {
+        return oq_fail_memory(error, "the selection");
+    }
     struct builder builder = {selection, graph, error};
     selection->options = options;
     enum onnxptq_status status = make_choices(selection, graph, error);
@@ -251,13 +276,17 @@ enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *o
 }
 
 void oq_selection_destroy(struct oq_selection *selection) {
-    if (selection == NULL) return;
+    if (selection == NULL) {
+        return;
+    }
     oq_arena_destroy(selection->arena);
     free(selection);
 }
 
 bool oq_selection_allows(const struct oq_selection *selection, uint32_t node, const char **reason) {
-    if (node >= selection->n_nodes) return true;
+    if (node >= selection->n_nodes) {
+        return true;
+    }
     const struct choice *choice = &selection->choices[node];
     const char *why = choice->excluded;
     if (why == NULL && selection->by_type && !choice->named_type) {
@@ -266,7 +295,9 @@ bool oq_selection_allows(const struct oq_selection *selection, uint32_t node, co
     if (why == NULL && selection->by_name && !choice->named_name) {
         why = "its name is not among those to quantize";
     }
-    if (why != NULL && reason != NULL) *reason = why;
+    if (why != NULL && reason != NULL) {
+        *reason = why;
+    }
     return why == NULL;
 }
 
@@ -284,13 +315,19 @@ static bool list_names_type(const char *const *items, size_t n, const Onnx__Node
             const char *comma = strchr(at, ',');
             size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
             char item[256];
-            while (length > 0 && (*at == ' ' || *at == '\t')) at++, length--;
-            while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t')) length--;
+            while (length > 0 && (*at == ' ' || *at == '\t')) {
+                at++, length--;
+            }
+            while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t')) {
+                length--;
+            }
             if (length < sizeof item && length >= strlen(type)) {
                 memcpy(item, at, length);
                 item[length] = '\0';
                 struct type_name name = parse_type(item);
-                if (type_matches(&name, node)) return true;
+                if (type_matches(&name, node)) {
+                    return true;
+                }
             }
             at = comma != NULL ? comma + 1 : NULL;
         }
@@ -314,7 +351,9 @@ enum onnxptq_status oq_selection_project(const struct oq_selection *selection,
                                          const struct oq_graph *graph, struct oq_selection **out,
                                          struct onnxptq_error *error) {
     struct oq_selection *projected = calloc(1, sizeof *projected);
-    if (projected == NULL) return oq_fail_memory(error, "the selection");
+    if (projected == NULL) {
+        return oq_fail_memory(error, "the selection");
+    }
     projected->options = selection->options;
     projected->by_type = selection->by_type;
     projected->by_name = selection->by_name;
@@ -326,7 +365,9 @@ enum onnxptq_status oq_selection_project(const struct oq_selection *selection,
     for (uint32_t i = 0; i < projected->n_nodes; i++) {
         const struct oq_node *node = oq_graph_node(graph, i);
         struct choice origin = {.named_type = true, .named_name = true};
-        if (node->origin < selection->n_nodes) origin = selection->choices[node->origin];
+        if (node->origin < selection->n_nodes) {
+            origin = selection->choices[node->origin];
+        }
         projected->choices[i] = choice_of_inlined(selection, origin, node->proto);
     }
     *out = projected;

@@ -19,8 +19,8 @@ enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *o
 void oq_selection_destroy(struct oq_selection *selection); /* NULL is allowed */
 
 /* The same selection for the nodes of a graph that was made from the original: a node is what its
- * origin is. A node from the body of an inlined function has the name of the call, but its own operator type. New nodes are
- * free. `selection` must outlive the result, as must its options. */
+ * origin is. A node from the body of an inlined function has the name of the call, but its own
+ * operator type. New nodes are free. `selection` must outlive the result, as must its options. */
 enum onnxptq_status oq_selection_project(const struct oq_selection *selection,
                                          const struct oq_graph *graph, struct oq_selection **out,
                                          struct onnxptq_error *error) OQ_MUST_USE;

@@ -1,7 +1,7 @@
 /*
- * Rules of thumb on sizes: where an integer kernel is no faster than the float one, quantization only
- * costs accuracy. The thresholds are those that NVIDIA's Model Optimizer applies to int8 models. Shapes
- * come from one traced sample, never from the batch size.
+ * Rules of thumb on sizes: where an integer kernel is no faster than the float one, quantization
+ * only costs accuracy. The thresholds are those that NVIDIA's Model Optimizer applies to int8
+ * models. Shapes come from one traced sample, never from the batch size.
  */
 #include "quant/planner.h"
 
@@ -168,15 +168,12 @@ static const char *attention_rule(const struct oq_planner *planner, uint32_t id)
 const char *oq_size_rule(const struct oq_planner *planner, uint32_t id) {
     const struct oq_node *node = oq_graph_node(planner->graph, id);
     switch (node->op->role) {
-    case OQ_ROLE_CONV:
-        return conv_rule(planner, node);
-    case OQ_ROLE_GEMM:
-        return product_rule(planner, node);
+    case OQ_ROLE_CONV: return conv_rule(planner, node);
+    case OQ_ROLE_GEMM: return product_rule(planner, node);
     case OQ_ROLE_MATMUL: {
         const char *reason = product_rule(planner, node);
         return reason != NULL ? reason : attention_rule(planner, id);
     }
-    default:
-        return NULL;
+    default: return NULL;
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Targets: where Q/DQ goes for a runtime. A target is one row of number formats and switches, and one file of
- * passes for what no other target does.
+ * Targets: where Q/DQ goes for a runtime. A target is one row of number formats and switches, and
+ * one file of passes for what no other target does.
  */
 #ifndef OQ_QUANT_TARGET_H
 #define OQ_QUANT_TARGET_H
@@ -12,7 +12,7 @@
 /* What the planner knows besides the graph. */
 struct oq_plan_context {
     const struct oq_graph *graph;
-    const struct oq_statistics *trace; /* one per value, from one sample; NULL: estimate only */
+    const struct oq_statistics *trace;    /* one per value, from one sample; NULL: estimate only */
     const struct oq_selection *selection; /* NULL: everything is selected */
     bool size_rules;
     enum onnxptq_foreign_edges foreign_edges;
@@ -24,10 +24,10 @@ struct oq_target {
     const char *name;
     struct oq_quant_spec activation;
     struct oq_quant_spec weight;
-    bool int32_bias;               /* biases are quantized with scale(input) x scale(weight) */
-    bool plain_gemm_only;          /* a Gemm with alpha or beta other than 1 stays float */
-    bool conv_transpose;           /* ConvTranspose (group 1) is quantized, one scale per tensor */
-    size_t matmul_channel_rank;    /* a MatMul weight of a higher rank gets one scale; 0: no limit */
+    bool int32_bias;            /* biases are quantized with scale(input) x scale(weight) */
+    bool plain_gemm_only;       /* a Gemm with alpha or beta other than 1 stays float */
+    bool conv_transpose;        /* ConvTranspose (group 1) is quantized, one scale per tensor */
+    size_t matmul_channel_rank; /* a MatMul weight of a higher rank gets one scale; 0: no limit */
     bool size_rules_default;
     /* Run in this order, up to a NULL. */
     enum onnxptq_status (*const *passes)(struct oq_planner *planner, struct onnxptq_error *error);

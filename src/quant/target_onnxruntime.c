@@ -1,13 +1,13 @@
 /*
- * ONNX Runtime on the CPU: asymmetric uint8 activations, int8 weights, int32 biases. The runtime makes an integer
- * kernel of [DQ inputs -> operator -> Q output], so:
+ * ONNX Runtime on the CPU: asymmetric uint8 activations, int8 weights, int32 biases. The runtime
+ * makes an integer kernel of [DQ inputs -> operator -> Q output], so:
  *   - a Conv needs a pair on its output, placed after a Relu or Clip that the pair makes redundant;
- *   - all readers of that output read the pair, since a second reader of the float tensor undoes the
- *     fusion; foreign and excluded readers do so only with --foreign-edges=fuse, at the price of the fusion else;
+ *   - all readers of that output read the pair, since a second reader of the float tensor undoes
+ * the fusion; foreign and excluded readers do so only with --foreign-edges=fuse, at the price of
+ * the fusion else;
  *   - MatMul and Gemm have kernels with a float output, which is more accurate: no output pair;
- *   - operators between two pairs (Add, Mul, Concat, pools, Sigmoid, data movement, ...) are joined in,
- *     data movement with one scale on both sides.
- * Evidence: docs/targets.md.
+ *   - operators between two pairs (Add, Mul, Concat, pools, Sigmoid, data movement, ...) are joined
+ * in, data movement with one scale on both sides. Evidence: docs/targets.md.
  */
 #include "quant/bridge.h"
 #include "quant/planner.h"
@@ -101,8 +101,7 @@ static enum onnxptq_status plan_conv_outputs(struct oq_planner *planner,
     (void)error;
     for (uint32_t node = 0; node < oq_graph_n_nodes(planner->graph); node++) {
         if (oq_planner_role_is(planner, node, OQ_ROLE_CONV) &&
-            oq_planner_is_quantized(planner, node) &&
-            oq_planner_output(planner, node) != OQ_NONE) {
+            oq_planner_is_quantized(planner, node) && oq_planner_output(planner, node) != OQ_NONE) {
             plan_conv_output(planner, node);
         }
     }
@@ -151,9 +150,9 @@ static void plan_matmul_bias(struct oq_planner *planner, uint32_t weight_index) 
             weight->axis < 0 || !becomes_gemm(planner, node)) {
             continue;
         }
-        const struct oq_use *add =
-            oq_planner_sole_use(planner, oq_planner_output(planner, node));
-        const struct oq_operator *op = add == NULL ? NULL : oq_planner_candidate(planner, add->node);
+        const struct oq_use *add = oq_planner_sole_use(planner, oq_planner_output(planner, node));
+        const struct oq_operator *op =
+            add == NULL ? NULL : oq_planner_candidate(planner, add->node);
         if (op == NULL || op->role != OQ_ROLE_ADD) {
             continue;
         }

@@ -96,8 +96,8 @@ static double traced_extent(const struct oq_planner *planner, uint32_t value) {
     return s->n_finite > 0 ? fmax(fabs(s->min), fabs(s->max)) : 0.0;
 }
 
-/* A Concat passes quantization through when all scales are equal. The price of one scale is precision
- * in the smaller tensor: at most one bit is paid. */
+/* A Concat passes quantization through when all scales are equal. The price of one scale is
+ * precision in the smaller tensor: at most one bit is paid. */
 static void share_concat_scale(struct oq_planner *planner, uint32_t node) {
     const struct oq_node *n = oq_graph_node(planner->graph, node);
     uint32_t out = oq_plan_find_pair(planner->plan, n->outputs[0]);
@@ -106,8 +106,8 @@ static void share_concat_scale(struct oq_planner *planner, uint32_t node) {
     }
     double whole = traced_extent(planner, n->outputs[0]);
     for (size_t i = 0; i < n->proto->n_input; i++) {
-        uint32_t in = n->inputs[i] == OQ_NONE ? OQ_NONE
-                                              : oq_plan_find_pair(planner->plan, n->inputs[i]);
+        uint32_t in =
+            n->inputs[i] == OQ_NONE ? OQ_NONE : oq_plan_find_pair(planner->plan, n->inputs[i]);
         if (in != OQ_NONE && traced_extent(planner, n->inputs[i]) * 2.0 >= whole) {
             oq_plan_join_groups(planner->plan, out, in);
         }

@@ -15,9 +15,13 @@
 /* Where "PATH@FUNCTION" is split; NULL: the whole is a path. A file whose name holds an '@' wins.
  */
 static const char *find_split(const char *name) {
-    if (oq_path_exists(name)) return NULL;
+    if (oq_path_exists(name)) {
+        return NULL;
+    }
     const char *at = strrchr(name, '@');
-    if (at == NULL || at == name || at[1] == '\0' || strchr(at, '/') != NULL) return NULL;
+    if (at == NULL || at == name || at[1] == '\0' || strchr(at, '/') != NULL) {
+        return NULL;
+    }
     return at;
 }
 
@@ -83,14 +87,20 @@ static bool is_duplicate(const struct oq_custom_ops *ops, const struct oq_custom
 enum onnxptq_status oq_custom_ops_load(struct oq_custom_ops *ops, const char *const *names,
                                        size_t n, struct onnxptq_error *error) {
     *ops = (struct oq_custom_ops){0};
-    if (n == 0) return ONNXPTQ_OK;
+    if (n == 0) {
+        return ONNXPTQ_OK;
+    }
     ops->libraries = calloc(n, sizeof *ops->libraries);
-    if (ops->libraries == NULL) return oq_fail_memory(error, "the custom operator libraries");
+    if (ops->libraries == NULL) {
+        return oq_fail_memory(error, "the custom operator libraries");
+    }
     for (size_t i = 0; i < n; i++) {
         struct oq_custom_op_library next = {0};
         enum onnxptq_status status = parse_name(names[i], &next, error);
         bool keep = status == ONNXPTQ_OK && !is_duplicate(ops, &next);
-        if (keep) status = load_library(&next, error);
+        if (keep) {
+            status = load_library(&next, error);
+        }
         if (keep && status == ONNXPTQ_OK) {
             ops->libraries[ops->n++] = next;
         } else {

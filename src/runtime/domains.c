@@ -24,7 +24,9 @@ static enum onnxptq_status try_libraries(const struct trial *trial, const size_t
     OQ_TRY(oq_ort_trial_options(runtime, chosen, n, &options, error));
     *ort = runtime->api->CreateSessionFromArray(runtime->env, trial->model, trial->size, options,
                                                 &session);
-    if (session != NULL) runtime->api->ReleaseSession(session);
+    if (session != NULL) {
+        runtime->api->ReleaseSession(session);
+    }
     runtime->api->ReleaseSessionOptions(options);
     return ONNXPTQ_OK;
 }
@@ -72,7 +74,9 @@ static enum onnxptq_status check_all(const struct trial *trial, struct onnxptq_e
 enum onnxptq_status oq_domains_check(const struct oq_runtime *runtime,
                                      struct onnxptq_error *error) {
     struct trial trial = {.runtime = runtime};
-    if (oq_runtime_n_libraries(runtime) == 0) return ONNXPTQ_OK;
+    if (oq_runtime_n_libraries(runtime) == 0) {
+        return ONNXPTQ_OK;
+    }
     OQ_TRY(oq_stub_constant(&trial.model, &trial.size, error));
     enum onnxptq_status status = check_all(&trial, error);
     free(trial.model);

@@ -7,10 +7,16 @@
 #include <string.h>
 
 static const char *obvious_reason(const char *path) {
-    if (!oq_path_exists(path)) return "there is no such file";
-    if (oq_path_is_folder(path)) return "it is a directory, not a shared library";
+    if (!oq_path_exists(path)) {
+        return "there is no such file";
+    }
+    if (oq_path_is_folder(path)) {
+        return "it is a directory, not a shared library";
+    }
     struct oq_mapping file;
-    if (oq_mapping_open(path, &file, NULL) != ONNXPTQ_OK) return NULL; /* the loader says more */
+    if (oq_mapping_open(path, &file, NULL) != ONNXPTQ_OK) {
+        return NULL; /* the loader says more */
+    }
     bool empty = file.size == 0;
     oq_mapping_close(&file);
     return empty ? "the file is empty" : NULL;
@@ -37,6 +43,8 @@ void *oq_library_load(const char *path, char reason[OQ_LIBRARY_REASON_SIZE]) {
     }
     reason[0] = '\0';
     void *handle = oq_library_open(path, false, reason, OQ_LIBRARY_REASON_SIZE);
-    if (handle == NULL) explain(reason, path);
+    if (handle == NULL) {
+        explain(reason, path);
+    }
     return handle;
 }

@@ -41,15 +41,23 @@ static OrtStatus *read_shape(const OrtApi *api, const OrtValue *value, struct oq
                              int64_t shape[MAX_OBSERVED_RANK]) {
     OrtTensorTypeAndShapeInfo *info = NULL;
     OrtStatus *ort = api->GetTensorTypeAndShape(value, &info);
-    if (ort != NULL) return ort;
+    if (ort != NULL) {
+        return ort;
+    }
     ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
     ort = api->GetTensorElementType(info, &type);
-    if (ort == NULL) ort = api->GetDimensionsCount(info, &tensor->rank);
+    if (ort == NULL) {
+        ort = api->GetDimensionsCount(info, &tensor->rank);
+    }
     if (ort == NULL && tensor->rank > MAX_OBSERVED_RANK) {
         ort = api->CreateStatus(ORT_NOT_IMPLEMENTED, "the tensor has more than 64 dimensions");
     }
-    if (ort == NULL) ort = api->GetDimensions(info, shape, tensor->rank);
-    if (ort == NULL) ort = api->GetTensorShapeElementCount(info, &tensor->n_elements);
+    if (ort == NULL) {
+        ort = api->GetDimensions(info, shape, tensor->rank);
+    }
+    if (ort == NULL) {
+        ort = api->GetTensorShapeElementCount(info, &tensor->n_elements);
+    }
     api->ReleaseTensorTypeAndShapeInfo(info);
     tensor->type = (int)type;
     tensor->shape = shape;
@@ -57,13 +65,19 @@ static OrtStatus *read_shape(const OrtApi *api, const OrtValue *value, struct oq
 }
 
 static OrtStatus *read_data(const OrtApi *api, const OrtValue *value, struct oq_observed *tensor) {
-    if (tensor->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) return NULL;
+    if (tensor->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
+        return NULL;
+    }
     const OrtMemoryInfo *memory = NULL;
     OrtStatus *ort = api->GetTensorMemoryInfo(value, &memory);
-    if (ort != NULL) return ort;
+    if (ort != NULL) {
+        return ort;
+    }
     OrtMemoryInfoDeviceType device = OrtMemoryInfoDeviceType_CPU;
     api->MemoryInfoGetDeviceType(memory, &device);
-    if (device != OrtMemoryInfoDeviceType_CPU) return NULL;
+    if (device != OrtMemoryInfoDeviceType_CPU) {
+        return NULL;
+    }
     /* Only read; the C API has no accessor for constant data in this version. */
     void *data = NULL;
     ort = api->GetTensorMutableData((OrtValue *)(uintptr_t)value, &data);
@@ -78,10 +92,16 @@ static OrtStatus *observe_value(const struct kernel *kernel, const OrtKernelCont
     struct oq_observed tensor = {
         .slot = kernel->slot, .parallel_for = parallel_for, .parallel_context = &parallel};
     OrtStatus *ort = read_shape(kernel->api, value, &tensor, shape);
-    if (ort == NULL) ort = read_data(kernel->api, value, &tensor);
-    if (ort != NULL) return ort;
+    if (ort == NULL) {
+        ort = read_data(kernel->api, value, &tensor);
+    }
+    if (ort != NULL) {
+        return ort;
+    }
     bool going_on = kernel->hook->observe(kernel->hook->user, &tensor);
-    if (parallel.failure != NULL) return parallel.failure;
+    if (parallel.failure != NULL) {
+        return parallel.failure;
+    }
     return going_on ? NULL : kernel->api->CreateStatus(ORT_FAIL, "stopped by the observer");
 }
 
@@ -89,7 +109,9 @@ static OrtStatus *compute(void *op_kernel, OrtKernelContext *context) {
     const struct kernel *kernel = op_kernel;
     const OrtValue *value = NULL;
     OrtStatus *ort = kernel->api->KernelContext_GetInput(context, 0, &value);
-    if (ort != NULL || value == NULL) return ort;
+    if (ort != NULL || value == NULL) {
+        return ort;
+    }
     int is_tensor = 0;
     ort = kernel->api->IsTensor(value, &is_tensor);
     return ort != NULL || !is_tensor ? ort : observe_value(kernel, context, value);
@@ -99,7 +121,9 @@ static OrtStatus *compute(void *op_kernel, OrtKernelContext *context) {
 static OrtStatus *create_kernel(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info,
                                 void **out) {
     struct kernel *kernel = malloc(sizeof *kernel);
-    if (kernel == NULL) return api->CreateStatus(ORT_FAIL, "out of memory");
+    if (kernel == NULL) {
+        return api->CreateStatus(ORT_FAIL, "out of memory");
+    }
     *kernel = (struct kernel){.api = as_observe(op)->api, .hook = as_observe(op)->hook};
     OrtStatus *ort = api->KernelInfoGetAttribute_int64(info, "slot", &kernel->slot);
     if (ort != NULL) {
@@ -184,13 +208,19 @@ enum onnxptq_status oq_observe_register(struct oq_observe_op *op, const OrtApi *
         .hook = hook,
     };
     OrtStatus *ort = api->CreateCustomOpDomain(OQ_OBSERVE_DOMAIN, &op->domain);
-    if (ort == NULL) ort = api->CustomOpDomain_Add(op->domain, &op->base);
-    if (ort == NULL) ort = api->AddCustomOpDomain(options, op->domain);
+    if (ort == NULL) {
+        ort = api->CustomOpDomain_Add(op->domain, &op->base);
+    }
+    if (ort == NULL) {
+        ort = api->AddCustomOpDomain(options, op->domain);
+    }
     return oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error,
                         "cannot register the observer operator");
 }
 
 void oq_observe_reset(struct oq_observe_op *op) {
-    if (op->domain != NULL) op->api->ReleaseCustomOpDomain(op->domain);
+    if (op->domain != NULL) {
+        op->api->ReleaseCustomOpDomain(op->domain);
+    }
     op->domain = NULL;
 }

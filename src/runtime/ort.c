@@ -20,13 +20,17 @@ static void copy_one_line(char *to, size_t size, const char *from) {
             to[n++] = ' ';
         }
     }
-    while (n > 0 && to[n - 1] == ' ') n--;
+    while (n > 0 && to[n - 1] == ' ') {
+        n--;
+    }
     to[n] = '\0';
 }
 
 enum onnxptq_status oq_ort_check(const OrtApi *api, OrtStatus *ort, enum onnxptq_status status,
                                  struct onnxptq_error *error, const char *format, ...) {
-    if (ort == NULL) return ONNXPTQ_OK;
+    if (ort == NULL) {
+        return ONNXPTQ_OK;
+    }
     char what[PREFIX_SIZE];
     char reason[ONNXPTQ_ERROR_MESSAGE_SIZE - PREFIX_SIZE];
     va_list arguments;

@@ -20,7 +20,9 @@ static bool says_unknown(const char *message) {
     static const char *const phrases[] = {"is not a registered function/op", "No Op registered for",
                                           "No opset import for domain"};
     for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++) {
-        if (strstr(message, phrases[i]) != NULL) return true;
+        if (strstr(message, phrases[i]) != NULL) {
+            return true;
+        }
     }
     return false;
 }
@@ -43,8 +45,12 @@ static enum onnxptq_status ask_runtime(const struct oq_runtime *runtime,
     OrtSession *session = NULL;
     OrtStatus *ort = api->CreateSessionFromArray(runtime->env, bytes, size, options, &session);
     *runnable = ort == NULL || !says_missing(api->GetErrorMessage(ort));
-    if (ort != NULL) api->ReleaseStatus(ort);
-    if (session != NULL) api->ReleaseSession(session);
+    if (ort != NULL) {
+        api->ReleaseStatus(ort);
+    }
+    if (session != NULL) {
+        api->ReleaseSession(session);
+    }
     free(bytes);
     return ONNXPTQ_OK;
 }
@@ -73,9 +79,13 @@ static enum onnxptq_status ask_library(const struct oq_runtime *runtime, size_t 
     for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
         struct oq_probe_entry *entry = &list->entries[i];
         bool known = false;
-        if (!entry->foreign || !entry->runnable || entry->library != OQ_NO_LIBRARY) continue;
+        if (!entry->foreign || !entry->runnable || entry->library != OQ_NO_LIBRARY) {
+            continue;
+        }
         status = ask_runtime(runtime, options, entry, &known, error);
-        if (status == ONNXPTQ_OK && known) entry->library = library;
+        if (status == ONNXPTQ_OK && known) {
+            entry->library = library;
+        }
     }
     runtime->api->ReleaseSessionOptions(options);
     return status;
@@ -91,9 +101,13 @@ static enum onnxptq_status drop_own(const struct oq_runtime *runtime, struct oq_
     for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
         struct oq_probe_entry *entry = &list->entries[i];
         bool own = false;
-        if (entry->library == OQ_NO_LIBRARY) continue;
+        if (entry->library == OQ_NO_LIBRARY) {
+            continue;
+        }
         status = ask_runtime(runtime, options, entry, &own, error);
-        if (status == ONNXPTQ_OK && own) entry->library = OQ_NO_LIBRARY;
+        if (status == ONNXPTQ_OK && own) {
+            entry->library = OQ_NO_LIBRARY;
+        }
     }
     runtime->api->ReleaseSessionOptions(options);
     return status;
@@ -111,7 +125,9 @@ static enum onnxptq_status copy_results(const struct oq_probe_list *list,
                                         struct oq_probe_result **results, size_t *n,
                                         struct onnxptq_error *error) {
     struct oq_probe_result *copy = calloc(list->n > 0 ? list->n : 1, sizeof *copy);
-    if (copy == NULL) return oq_fail_memory(error, "the list of operators");
+    if (copy == NULL) {
+        return oq_fail_memory(error, "the list of operators");
+    }
     for (size_t i = 0; i < list->n; i++) {
         const struct oq_probe_entry *entry = &list->entries[i];
         copy[i] = (struct oq_probe_result){.op_name = entry->op_name,
@@ -134,9 +150,15 @@ static enum onnxptq_status probe(const struct oq_runtime *runtime, const struct 
     for (size_t i = 0; i < list.n; i++) {
         list.entries[i].library = OQ_NO_LIBRARY;
     }
-    if (status == ONNXPTQ_OK) status = ask_all(runtime, &list, error);
-    if (status == ONNXPTQ_OK && with_libraries) status = find_libraries(runtime, &list, error);
-    if (status == ONNXPTQ_OK) status = copy_results(&list, results, n, error);
+    if (status == ONNXPTQ_OK) {
+        status = ask_all(runtime, &list, error);
+    }
+    if (status == ONNXPTQ_OK && with_libraries) {
+        status = find_libraries(runtime, &list, error);
+    }
+    if (status == ONNXPTQ_OK) {
+        status = copy_results(&list, results, n, error);
+    }
     oq_probe_list_reset(&list);
     return status;
 }
@@ -183,7 +205,9 @@ static void list_libraries(const struct oq_runtime *runtime, char *text, size_t 
                             i > 0 ? ", " : " (given: ", oq_runtime_library_name(runtime, i));
         used += more > 0 ? (size_t)more : size;
     }
-    if (n > 0 && used + 1 < size) (void)snprintf(text + used, size - used, ")");
+    if (n > 0 && used + 1 < size) {
+        (void)snprintf(text + used, size - used, ")");
+    }
 }
 
 static enum onnxptq_status fail_missing(const struct oq_runtime *runtime,
@@ -193,11 +217,15 @@ static enum onnxptq_status fail_missing(const struct oq_runtime *runtime,
     char libraries[1024], more[64] = "";
     bool foreign = false;
     for (size_t i = 0; i < n; i++) {
-        if (results[i].runnable) continue;
+        if (results[i].runnable) {
+            continue;
+        }
         foreign = foreign || results[i].foreign;
         add_missing(&text, &results[i]);
     }
-    if (text.left_out > 0) (void)snprintf(more, sizeof more, " and %zu more", text.left_out);
+    if (text.left_out > 0) {
+        (void)snprintf(more, sizeof more, " and %zu more", text.left_out);
+    }
     list_libraries(runtime, libraries, sizeof libraries);
     return oq_fail(error, ONNXPTQ_ERROR_MISSING_OPERATOR,
                    "cannot run the model: neither ONNX Runtime %s nor a custom operator library%s "
@@ -215,7 +243,9 @@ enum onnxptq_status oq_probe_require_all(struct oq_runtime *runtime, const struc
     OQ_TRY(probe(runtime, graph, false, &results, &n, error));
     enum onnxptq_status status = ONNXPTQ_OK;
     for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
-        if (!results[i].runnable) status = fail_missing(runtime, results, n, error);
+        if (!results[i].runnable) {
+            status = fail_missing(runtime, results, n, error);
+        }
     }
     free(results);
     return status;

@@ -33,7 +33,9 @@ struct origin {
 };
 
 static const char *make_op_name(struct oq_arena *arena, const char *domain, const char *type) {
-    if (type == NULL) type = "";
+    if (type == NULL) {
+        type = "";
+    }
     return oq_is_default_domain(domain) ? oq_arena_strdup(arena, type)
                                         : oq_arena_printf(arena, "%s::%s", domain, type);
 }
@@ -42,7 +44,9 @@ static bool add_function(struct walk *walk, size_t index, Onnx__FunctionProto *p
     struct function *function = &walk->functions[index];
     const char *op_name = make_op_name(walk->names, proto->domain, proto->name);
     *function = (struct function){.proto = proto, .next_overload = NOTHING, .next_called = NOTHING};
-    if (op_name == NULL) return false;
+    if (op_name == NULL) {
+        return false;
+    }
     size_t first;
     if (!oq_map_get_name(walk->function_of, op_name, &first)) {
         return oq_map_put_name(walk->function_of, op_name, index);
@@ -55,7 +59,9 @@ static bool add_function(struct walk *walk, size_t index, Onnx__FunctionProto *p
 /* True when `op_name` is a local function; its body is queued. */
 static bool call_function(struct walk *walk, const char *op_name) {
     size_t index;
-    if (!oq_map_get_name(walk->function_of, op_name, &index)) return false;
+    if (!oq_map_get_name(walk->function_of, op_name, &index)) {
+        return false;
+    }
     struct function *function = &walk->functions[index];
     if (!function->called) {
         function->called = true;
@@ -96,18 +102,26 @@ static bool walk_graph_nodes(struct walk *walk) {
     struct origin origin = {model->opset_import, model->n_opset_import};
     for (uint32_t i = 0; i < oq_graph_n_nodes(walk->graph); i++) {
         const struct oq_node *node = oq_graph_node(walk->graph, i);
-        if (call_function(walk, node->op_name)) continue;
+        if (call_function(walk, node->op_name)) {
+            continue;
+        }
         struct oq_probe_entry entry = make_entry(node->proto, origin, node->op_name, node->name);
         entry.foreign = node->foreign;
-        if (!add_entry(walk, &entry)) return false;
+        if (!add_entry(walk, &entry)) {
+            return false;
+        }
     }
     return true;
 }
 
 static const char *make_node_name(struct oq_arena *arena, const Onnx__NodeProto *node) {
-    if (node->name != NULL && node->name[0] != '\0') return node->name;
+    if (node->name != NULL && node->name[0] != '\0') {
+        return node->name;
+    }
     for (size_t i = 0; i < node->n_output; i++) {
-        if (node->output[i][0] != '\0') return oq_arena_printf(arena, "@%s", node->output[i]);
+        if (node->output[i][0] != '\0') {
+            return oq_arena_printf(arena, "@%s", node->output[i]);
+        }
     }
     return "";
 }
@@ -124,7 +138,9 @@ static bool walk_attributes(struct walk *walk, struct origin origin, const Onnx_
         }
         for (size_t j = 0; j < attribute->n_graphs; j++) {
             const Onnx__GraphProto *graph = attribute->graphs[j];
-            if (!walk_body_nodes(walk, origin, graph->node, graph->n_node)) return false;
+            if (!walk_body_nodes(walk, origin, graph->node, graph->n_node)) {
+                return false;
+            }
         }
     }
     return true;
@@ -136,14 +152,20 @@ static bool walk_body_nodes(struct walk *walk, struct origin origin, Onnx__NodeP
         const Onnx__NodeProto *node = nodes[i];
         const char *op_name = make_op_name(walk->names, node->domain, node->op_type);
         const char *name = make_node_name(walk->names, node);
-        if (op_name == NULL || name == NULL) return false;
+        if (op_name == NULL || name == NULL) {
+            return false;
+        }
         if (!call_function(walk, op_name)) {
             struct oq_probe_entry entry = make_entry(node, origin, op_name, name);
             entry.foreign = !oq_is_default_domain(node->domain) &&
                             oq_operator_find(node->domain, entry.type) == NULL;
-            if (!add_entry(walk, &entry)) return false;
+            if (!add_entry(walk, &entry)) {
+                return false;
+            }
         }
-        if (!walk_attributes(walk, origin, node)) return false;
+        if (!walk_attributes(walk, origin, node)) {
+            return false;
+        }
     }
     return true;
 }
@@ -155,7 +177,9 @@ static bool walk_functions(struct walk *walk) {
         for (; index != NOTHING; index = walk->functions[index].next_overload) {
             Onnx__FunctionProto *proto = walk->functions[index].proto;
             struct origin origin = {proto->opset_import, proto->n_opset_import};
-            if (!walk_body_nodes(walk, origin, proto->node, proto->n_node)) return false;
+            if (!walk_body_nodes(walk, origin, proto->node, proto->n_node)) {
+                return false;
+            }
         }
     }
     return true;
@@ -163,7 +187,9 @@ static bool walk_functions(struct walk *walk) {
 
 static bool walk_model(struct walk *walk, const Onnx__ModelProto *model) {
     for (size_t i = 0; i < model->n_functions; i++) {
-        if (!add_function(walk, i, model->functions[i])) return false;
+        if (!add_function(walk, i, model->functions[i])) {
+            return false;
+        }
     }
     return walk_graph_nodes(walk) && walk_functions(walk);
 }

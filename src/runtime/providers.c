@@ -20,7 +20,9 @@ static size_t stem_length(const char *name) {
 }
 
 static bool same_provider(const char *wanted, size_t n, const char *available) {
-    if (n == strlen(available) && strncasecmp(wanted, available, n) == 0) return true;
+    if (n == strlen(available) && strncasecmp(wanted, available, n) == 0) {
+        return true;
+    }
     if (n == 3 && strncasecmp(wanted, "trt", 3) == 0) {
         return strcmp(available, "TensorrtExecutionProvider") == 0;
     }
@@ -34,7 +36,9 @@ static void list_available(char *text, size_t size, char **available, int n) {
     for (int i = 0; i < n && used < size; i++) {
         char stem[64];
         size_t length = stem_length(available[i]);
-        if (length >= sizeof stem) length = sizeof stem - 1;
+        if (length >= sizeof stem) {
+            length = sizeof stem - 1;
+        }
         for (size_t c = 0; c < length; c++) {
             char letter = available[i][c];
             stem[c] = (char)(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
@@ -85,7 +89,9 @@ static enum onnxptq_status split_options(struct oq_provider *provider, size_t mo
     for (size_t i = 0; i < most && next != NULL; i++) {
         char *option = next;
         next = strchr(option, ';');
-        if (next != NULL) *next++ = '\0';
+        if (next != NULL) {
+            *next++ = '\0';
+        }
         if (!parse_option(option, &provider->keys[i], &provider->values[i])) {
             return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                            "cannot use execution provider '%s': '%s' is neither a device number "
@@ -100,10 +106,14 @@ static enum onnxptq_status split_options(struct oq_provider *provider, size_t mo
 static enum onnxptq_status parse_options(struct oq_provider *provider,
                                          struct onnxptq_error *error) {
     const char *colon = strchr(provider->text, ':');
-    if (colon == NULL) return ONNXPTQ_OK;
+    if (colon == NULL) {
+        return ONNXPTQ_OK;
+    }
     size_t most = 1;
     for (const char *c = colon; *c != '\0'; c++) {
-        if (*c == ';') most++;
+        if (*c == ';') {
+            most++;
+        }
     }
     provider->options = strdup(colon + 1);
     provider->keys = calloc(most, sizeof *provider->keys);
@@ -126,14 +136,18 @@ static void reset_provider(struct oq_provider *provider) {
 static enum onnxptq_status parse_provider(struct oq_provider *provider, const char *text,
                                           char **available, int n, struct onnxptq_error *error) {
     provider->text = strdup(text);
-    if (provider->text == NULL) return oq_fail_memory(error, "an execution provider");
+    if (provider->text == NULL) {
+        return oq_fail_memory(error, "an execution provider");
+    }
     OQ_TRY(find_name(provider, available, n, error));
     return parse_options(provider, error);
 }
 
 static bool is_duplicate(const struct oq_providers *providers, const struct oq_provider *next) {
     for (size_t i = 0; i < providers->n; i++) {
-        if (strcmp(providers->items[i].text, next->text) == 0) return true;
+        if (strcmp(providers->items[i].text, next->text) == 0) {
+            return true;
+        }
     }
     return false;
 }
@@ -157,17 +171,23 @@ static enum onnxptq_status parse_all(struct oq_providers *providers, const char 
 enum onnxptq_status oq_providers_parse(struct oq_providers *providers, const OrtApi *api,
                                        const char *const *texts, size_t n,
                                        struct onnxptq_error *error) {
-    if (n == 0) return ONNXPTQ_OK;
+    if (n == 0) {
+        return ONNXPTQ_OK;
+    }
     providers->n = 0;
     providers->items = calloc(n, sizeof *providers->items);
-    if (providers->items == NULL) return oq_fail_memory(error, "the execution providers");
+    if (providers->items == NULL) {
+        return oq_fail_memory(error, "the execution providers");
+    }
     char **available = NULL;
     int n_available = 0;
     OQ_TRY(oq_ort_check(api, api->GetAvailableProviders(&available, &n_available),
                         ONNXPTQ_ERROR_RUNTIME, error, "cannot list the execution providers"));
     enum onnxptq_status status = parse_all(providers, texts, n, available, n_available, error);
     OrtStatus *ignored = api->ReleaseAvailableProviders(available, n_available);
-    if (ignored != NULL) api->ReleaseStatus(ignored);
+    if (ignored != NULL) {
+        api->ReleaseStatus(ignored);
+    }
     return status;
 }
 

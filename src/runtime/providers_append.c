@@ -23,8 +23,12 @@ static OrtStatus *append_cuda(const struct oq_providers *all, const struct oq_pr
         ort = api->UpdateCUDAProviderOptions(cuda, provider->keys, provider->values,
                                              provider->n_options);
     }
-    if (ort == NULL) ort = api->SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda);
-    if (cuda != NULL) api->ReleaseCUDAProviderOptions(cuda);
+    if (ort == NULL) {
+        ort = api->SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda);
+    }
+    if (cuda != NULL) {
+        api->ReleaseCUDAProviderOptions(cuda);
+    }
     return ort;
 }
 
@@ -41,7 +45,9 @@ static OrtStatus *append_tensorrt(const struct oq_providers *all,
     if (ort == NULL) {
         ort = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(options, tensorrt);
     }
-    if (tensorrt != NULL) api->ReleaseTensorRTProviderOptions(tensorrt);
+    if (tensorrt != NULL) {
+        api->ReleaseTensorRTProviderOptions(tensorrt);
+    }
     return ort;
 }
 
@@ -54,8 +60,12 @@ static OrtStatus *append_dnnl(const struct oq_providers *all, const struct oq_pr
         ort = api->UpdateDnnlProviderOptions(dnnl, provider->keys, provider->values,
                                              provider->n_options);
     }
-    if (ort == NULL) ort = api->SessionOptionsAppendExecutionProvider_Dnnl(options, dnnl);
-    if (dnnl != NULL) api->ReleaseDnnlProviderOptions(dnnl);
+    if (ort == NULL) {
+        ort = api->SessionOptionsAppendExecutionProvider_Dnnl(options, dnnl);
+    }
+    if (dnnl != NULL) {
+        api->ReleaseDnnlProviderOptions(dnnl);
+    }
     return ort;
 }
 
@@ -65,8 +75,12 @@ static OrtStatus *append_by_name(const struct oq_providers *all, const struct oq
     (void)all;
     char stem[128];
     size_t n = strlen(provider->name), suffix = strlen("ExecutionProvider");
-    if (n > suffix && strcmp(provider->name + n - suffix, "ExecutionProvider") == 0) n -= suffix;
-    if (n >= sizeof stem) n = sizeof stem - 1;
+    if (n > suffix && strcmp(provider->name + n - suffix, "ExecutionProvider") == 0) {
+        n -= suffix;
+    }
+    if (n >= sizeof stem) {
+        n = sizeof stem - 1;
+    }
     memcpy(stem, provider->name, n);
     stem[n] = '\0';
     const char *name = strcmp(stem, "Azure") == 0     ? "AZURE"

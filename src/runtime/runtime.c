@@ -23,7 +23,9 @@ static const char *const default_names[] = {"libonnxruntime.so", "libonnxruntime
 static bool is_old(const char *version) {
     char *end;
     long major = strtol(version, &end, 10);
-    if (end == version || *end != '.') return false;
+    if (end == version || *end != '.') {
+        return false;
+    }
     return major < 1 || (major == 1 && strtol(end + 1, NULL, 10) < OQ_ORT_MINOR_MINIMUM);
 }
 
@@ -61,7 +63,9 @@ static enum onnxptq_status load_file(struct oq_runtime *runtime, const char *fil
                                      const char *source, struct onnxptq_error *error) {
     char reason[OQ_LIBRARY_REASON_SIZE];
     runtime->path = oq_path_absolute(file);
-    if (runtime->path == NULL) return oq_fail_memory(error, "a path");
+    if (runtime->path == NULL) {
+        return oq_fail_memory(error, "a path");
+    }
     void *handle = oq_library_load(runtime->path, reason);
     if (handle == NULL) {
         return oq_fail(error, ONNXPTQ_ERROR_RUNTIME,
@@ -78,7 +82,9 @@ static enum onnxptq_status load_default(struct oq_runtime *runtime, struct onnxp
         void *handle = oq_library_open(default_names[i], false, reason, sizeof reason);
         if (handle != NULL) {
             runtime->path = strdup(default_names[i]);
-            if (runtime->path == NULL) return oq_fail_memory(error, "a path");
+            if (runtime->path == NULL) {
+                return oq_fail_memory(error, "a path");
+            }
             return use_library(runtime, handle, runtime->path, error);
         }
     }
@@ -92,7 +98,9 @@ static enum onnxptq_status load_runtime(struct oq_runtime *runtime, const char *
                                         struct onnxptq_error *error) {
     const char *variable = getenv(ORT_ENVIRONMENT_VARIABLE);
     static const char built_in[] = ONNXPTQ_DEFAULT_ORT_LIB;
-    if (option != NULL) return load_file(runtime, option, "--ort-lib", error);
+    if (option != NULL) {
+        return load_file(runtime, option, "--ort-lib", error);
+    }
     if (variable != NULL && variable[0] != '\0') {
         return load_file(runtime, variable, "environment variable " ORT_ENVIRONMENT_VARIABLE,
                          error);
@@ -136,7 +144,9 @@ static enum onnxptq_status open_runtime(struct oq_runtime *runtime,
                                         const struct onnxptq_runtime_options *options,
                                         struct onnxptq_error *error) {
     const enum onnxptq_status loaded = load_runtime(runtime, options->ort_library, error);
-    if (runtime->api == NULL) return loaded;
+    if (runtime->api == NULL) {
+        return loaded;
+    }
     OQ_TRY(create_environment(runtime, error));
     OQ_TRY(oq_providers_parse(&runtime->providers, runtime->api, options->providers,
                               options->n_providers, error));
@@ -149,7 +159,9 @@ enum onnxptq_status oq_runtime_open(const struct onnxptq_runtime_options *option
                                     const struct oq_log *log, struct oq_runtime **out,
                                     struct onnxptq_error *error) {
     struct oq_runtime *runtime = calloc(1, sizeof *runtime);
-    if (runtime == NULL) return oq_fail_memory(error, "the runtime");
+    if (runtime == NULL) {
+        return oq_fail_memory(error, "the runtime");
+    }
     runtime->log = log;
     runtime->threads = options->threads;
     enum onnxptq_status status = open_runtime(runtime, options, error);
@@ -162,8 +174,12 @@ enum onnxptq_status oq_runtime_open(const struct onnxptq_runtime_options *option
 }
 
 void oq_runtime_close(struct oq_runtime *runtime) {
-    if (runtime == NULL) return;
-    if (runtime->env != NULL) runtime->api->ReleaseEnv(runtime->env);
+    if (runtime == NULL) {
+        return;
+    }
+    if (runtime->env != NULL) {
+        runtime->api->ReleaseEnv(runtime->env);
+    }
     oq_custom_ops_reset(&runtime->custom_ops);
     oq_providers_reset(&runtime->providers);
     free(runtime->path);
@@ -188,7 +204,9 @@ const char *oq_runtime_library_name(const struct oq_runtime *runtime, size_t ind
 
 bool oq_runtime_has_accelerators(const struct oq_runtime *runtime) {
     for (size_t i = 0; i < runtime->providers.n; i++) {
-        if (strcmp(runtime->providers.items[i].name, "CPUExecutionProvider") != 0) return true;
+        if (strcmp(runtime->providers.items[i].name, "CPUExecutionProvider") != 0) {
+            return true;
+        }
     }
     return false;
 }

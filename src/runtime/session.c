@@ -38,13 +38,19 @@ static enum onnxptq_status read_name(const struct oq_session *session, name_fn g
     OrtAllocator *allocator = NULL;
     char *theirs = NULL;
     OrtStatus *ort = session->api->GetAllocatorWithDefaultOptions(&allocator);
-    if (ort == NULL) ort = get(session->session, index, allocator, &theirs);
+    if (ort == NULL) {
+        ort = get(session->session, index, allocator, &theirs);
+    }
     OQ_TRY(oq_ort_check(session->api, ort, ONNXPTQ_ERROR_RUNTIME, error,
                         "cannot read the names of a model's inputs and outputs"));
     char *ours = theirs != NULL ? strdup(theirs) : NULL;
     ort = session->api->AllocatorFree(allocator, theirs);
-    if (ort != NULL) session->api->ReleaseStatus(ort);
-    if (ours == NULL) return oq_fail_memory(error, "a name");
+    if (ort != NULL) {
+        session->api->ReleaseStatus(ort);
+    }
+    if (ours == NULL) {
+        return oq_fail_memory(error, "a name");
+    }
     *out = ours;
     return ONNXPTQ_OK;
 }
@@ -114,9 +120,13 @@ static void mark_unknown(struct oq_session_edge *edge, Onnx__ValueInfoProto *con
 static enum onnxptq_status find_unknown_ranks(struct oq_session *session,
                                               const struct oq_session_spec *spec,
                                               struct onnxptq_error *error) {
-    if (!has_scalar(&session->inputs) && !has_scalar(&session->outputs)) return ONNXPTQ_OK;
+    if (!has_scalar(&session->inputs) && !has_scalar(&session->outputs)) {
+        return ONNXPTQ_OK;
+    }
     Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, spec->size, spec->model);
-    if (model == NULL) return oq_fail_memory(error, "the declarations of a model");
+    if (model == NULL) {
+        return oq_fail_memory(error, "the declarations of a model");
+    }
     const Onnx__GraphProto *graph = model->graph;
     if (graph != NULL) {
         mark_unknown(&session->inputs, graph->input, graph->n_input);
@@ -151,7 +161,9 @@ static enum onnxptq_status load_model(struct oq_session *session, struct oq_runt
         OQ_TRY(oq_observe_register(&session->observe, api, spec->hook, options, error));
     }
     OrtStatus *ort = api->SetUserLoggingFunction(options, log_message, &session->logger);
-    if (ort == NULL) ort = api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_WARNING);
+    if (ort == NULL) {
+        ort = api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_WARNING);
+    }
     if (ort == NULL) {
         ort = api->CreateSessionFromArray(runtime->env, spec->model, spec->size, options,
                                           &session->session);
@@ -171,7 +183,9 @@ static enum onnxptq_status read_declarations(struct oq_session *session,
     OQ_TRY(find_unknown_ranks(session, spec, error));
     session->smallest = find_smallest(&session->outputs);
     session->copies = calloc(session->inputs.n + 1, sizeof *session->copies);
-    if (session->copies == NULL) return oq_fail_memory(error, "a session");
+    if (session->copies == NULL) {
+        return oq_fail_memory(error, "a session");
+    }
     return ONNXPTQ_OK;
 }
 
@@ -179,7 +193,9 @@ static enum onnxptq_status build_session(struct oq_session *session, struct oq_r
                                          const struct oq_session_spec *spec,
                                          struct onnxptq_error *error) {
     const OrtApi *api = session->api;
-    if (session->purpose == NULL) return oq_fail_memory(error, "a session");
+    if (session->purpose == NULL) {
+        return oq_fail_memory(error, "a session");
+    }
     OQ_TRY(oq_ort_check(
         api, api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &session->memory),
         ONNXPTQ_ERROR_RUNTIME, error, "cannot describe memory to ONNX Runtime"));
@@ -194,7 +210,9 @@ enum onnxptq_status oq_session_create(struct oq_runtime *runtime,
                                       const struct oq_session_spec *spec, struct oq_session **out,
                                       struct onnxptq_error *error) {
     struct oq_session *session = calloc(1, sizeof *session);
-    if (session == NULL) return oq_fail_memory(error, "a session");
+    if (session == NULL) {
+        return oq_fail_memory(error, "a session");
+    }
     session->api = runtime->api;
     session->logger.log = runtime->log;
     session->purpose = strdup(spec->purpose != NULL ? spec->purpose : "running");
@@ -214,7 +232,9 @@ enum onnxptq_status oq_session_create(struct oq_runtime *runtime,
 
 static void reset_edge(const OrtApi *api, struct oq_session_edge *edge) {
     for (size_t i = 0; i < edge->n; i++) {
-        if (edge->values[i] != NULL) api->ReleaseValue(edge->values[i]);
+        if (edge->values[i] != NULL) {
+            api->ReleaseValue(edge->values[i]);
+        }
         free((void *)(uintptr_t)edge->names[i]);
     }
     free(edge->tensors);
@@ -223,15 +243,21 @@ static void reset_edge(const OrtApi *api, struct oq_session_edge *edge) {
 }
 
 void oq_session_destroy(struct oq_session *session) {
-    if (session == NULL) return;
+    if (session == NULL) {
+        return;
+    }
     for (size_t i = 0; session->copies != NULL && i < session->inputs.n; i++) {
         free(session->copies[i]);
     }
     free(session->copies);
     reset_edge(session->api, &session->inputs);
     reset_edge(session->api, &session->outputs);
-    if (session->session != NULL) session->api->ReleaseSession(session->session);
-    if (session->memory != NULL) session->api->ReleaseMemoryInfo(session->memory);
+    if (session->session != NULL) {
+        session->api->ReleaseSession(session->session);
+    }
+    if (session->memory != NULL) {
+        session->api->ReleaseMemoryInfo(session->memory);
+    }
     oq_observe_reset(&session->observe);
     (void)pthread_mutex_destroy(&session->logger.lock);
     free(session->purpose);

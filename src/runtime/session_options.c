@@ -23,8 +23,12 @@ static OrtStatus *set_execution(const OrtApi *api, OrtSessionOptions *options,
     GraphOptimizationLevel level =
         spec->optimization == OQ_OPTIMIZE_ALL ? ORT_ENABLE_ALL : ORT_DISABLE_ALL;
     OrtStatus *ort = api->SetSessionGraphOptimizationLevel(options, level);
-    if (ort == NULL) ort = api->SetSessionExecutionMode(options, ORT_SEQUENTIAL);
-    if (ort == NULL && threads > 0) ort = api->SetIntraOpNumThreads(options, threads);
+    if (ort == NULL) {
+        ort = api->SetSessionExecutionMode(options, ORT_SEQUENTIAL);
+    }
+    if (ort == NULL && threads > 0) {
+        ort = api->SetIntraOpNumThreads(options, threads);
+    }
     return ort != NULL ? ort : set_config(api, options, spec);
 }
 

@@ -12,7 +12,9 @@
 
 static void release_values(const OrtApi *api, struct oq_session_edge *edge) {
     for (size_t i = 0; i < edge->n; i++) {
-        if (edge->values[i] != NULL) api->ReleaseValue(edge->values[i]);
+        if (edge->values[i] != NULL) {
+            api->ReleaseValue(edge->values[i]);
+        }
         edge->values[i] = NULL;
     }
 }
@@ -33,7 +35,9 @@ static enum onnxptq_status align_input(struct oq_session *session, size_t index,
         return ONNXPTQ_OK;
     }
     void *copy = malloc(tensor->size);
-    if (copy == NULL) return oq_fail_memory(error, "an input of the model");
+    if (copy == NULL) {
+        return oq_fail_memory(error, "an input of the model");
+    }
     memcpy(copy, tensor->data, tensor->size);
     session->copies[index] = copy;
     tensor->data = copy;
@@ -84,7 +88,9 @@ enum onnxptq_status oq_session_run(struct oq_session *session, const struct onnx
     release_inputs(session); /* only now: an output may be an input's own memory */
     OQ_TRY(feed_inputs(session, inputs, error));
     OQ_TRY(run_model(session, outputs != NULL, error));
-    if (outputs != NULL) return read_outputs(session, outputs, error);
+    if (outputs != NULL) {
+        return read_outputs(session, outputs, error);
+    }
     release_values(session->api, &session->outputs);
     return ONNXPTQ_OK;
 }

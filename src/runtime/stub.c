@@ -18,7 +18,9 @@ static enum onnxptq_status pack_model(Onnx__GraphProto *graph, Onnx__OperatorSet
     model.n_opset_import = n_imports;
     size_t n = onnx__model_proto__get_packed_size(&model);
     uint8_t *packed = malloc(n);
-    if (packed == NULL) return oq_fail_memory(error, "a model of one node");
+    if (packed == NULL) {
+        return oq_fail_memory(error, "a model of one node");
+    }
     *size = onnx__model_proto__pack(&model, packed);
     *bytes = packed;
     return ONNXPTQ_OK;

@@ -40,10 +40,16 @@ static OrtStatus *read_shape(const OrtApi *api, const OrtTensorTypeAndShapeInfo 
     ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
     size_t rank = 0;
     OrtStatus *ort = api->GetTensorElementType(info, &type);
-    if (ort == NULL) ort = api->GetDimensionsCount(info, &rank);
-    if (ort != NULL || rank > ONNXPTQ_MAX_RANK) return ort;
+    if (ort == NULL) {
+        ort = api->GetDimensionsCount(info, &rank);
+    }
+    if (ort != NULL || rank > ONNXPTQ_MAX_RANK) {
+        return ort;
+    }
     ort = api->GetDimensions(info, out->shape, rank);
-    if (ort != NULL) return ort;
+    if (ort != NULL) {
+        return ort;
+    }
     out->type = (enum onnxptq_type)type;
     out->rank = rank;
     return NULL;
@@ -54,7 +60,9 @@ static OrtStatus *read_data(const OrtApi *api, const OrtValue *value, struct onn
     OrtMemoryInfoDeviceType device = OrtMemoryInfoDeviceType_CPU;
     size_t elements, bytes, element = oq_type_size((int)out->type);
     OrtStatus *ort = api->GetTensorMemoryInfo(value, &memory);
-    if (ort != NULL) return ort;
+    if (ort != NULL) {
+        return ort;
+    }
     api->MemoryInfoGetDeviceType(memory, &device);
     if (device != OrtMemoryInfoDeviceType_CPU || element == 0 ||
         !oq_shape_elements(out->shape, out->rank, &elements) ||
@@ -72,7 +80,9 @@ static OrtStatus *read_tensor(const OrtApi *api, const OrtValue *value,
                               struct onnxptq_tensor *out) {
     OrtTensorTypeAndShapeInfo *info = NULL;
     OrtStatus *ort = api->GetTensorTypeAndShape(value, &info);
-    if (ort != NULL) return ort;
+    if (ort != NULL) {
+        return ort;
+    }
     ort = read_shape(api, info, out);
     api->ReleaseTensorTypeAndShapeInfo(info);
     return ort != NULL || out->type == ONNXPTQ_TYPE_UNDEFINED ? ort : read_data(api, value, out);
@@ -83,8 +93,12 @@ enum onnxptq_status oq_value_read(const OrtApi *api, const OrtValue *value,
     struct onnxptq_tensor tensor = {.name = out->name};
     int is_tensor = 0, has_value = 0;
     OrtStatus *ort = value == NULL ? NULL : api->IsTensor(value, &is_tensor);
-    if (ort == NULL && is_tensor) ort = api->HasValue(value, &has_value);
-    if (ort == NULL && has_value) ort = read_tensor(api, value, &tensor);
+    if (ort == NULL && is_tensor) {
+        ort = api->HasValue(value, &has_value);
+    }
+    if (ort == NULL && has_value) {
+        ort = read_tensor(api, value, &tensor);
+    }
     OQ_TRY(
         oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error, "cannot read output '%s'", out->name));
     *out = tensor;
@@ -97,8 +111,12 @@ enum onnxptq_status oq_value_read_declaration(const OrtApi *api, const OrtTypeIn
     const OrtTensorTypeAndShapeInfo *tensor = NULL; /* borrowed; NULL for what is no tensor */
     enum ONNXType kind = ONNX_TYPE_UNKNOWN;
     OrtStatus *ort = api->GetOnnxTypeFromTypeInfo(info, &kind);
-    if (ort == NULL && kind == ONNX_TYPE_TENSOR) ort = api->CastTypeInfoToTensorInfo(info, &tensor);
-    if (ort == NULL && tensor != NULL) ort = read_shape(api, tensor, out);
+    if (ort == NULL && kind == ONNX_TYPE_TENSOR) {
+        ort = api->CastTypeInfoToTensorInfo(info, &tensor);
+    }
+    if (ort == NULL && tensor != NULL) {
+        ort = read_shape(api, tensor, out);
+    }
     return oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error, "cannot read the type of '%s'",
                         out->name);
 }

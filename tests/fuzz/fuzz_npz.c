@@ -13,10 +13,14 @@ static void read_ends(struct oq_archive *archive, size_t index) {
     const struct oq_npy *npy = &oq_archive_array(archive, index)->npy;
     size_t n = npy->n_elements, few = n < 64 ? n : 64;
     uint8_t *out = malloc(few * npy->item_size + 1);
-    if (out == NULL) return;
+    if (out == NULL) {
+        return;
+    }
     const size_t firsts[] = {0, n - few, n / 2 < n - few ? n / 2 : n - few, 0};
     for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++) {
-        if (oq_archive_read(archive, index, firsts[i], few, out, NULL) != ONNXPTQ_OK) break;
+        if (oq_archive_read(archive, index, firsts[i], few, out, NULL) != ONNXPTQ_OK) {
+            break;
+        }
     }
     free(out);
 }
@@ -25,7 +29,9 @@ static size_t largest_array(const struct oq_archive *archive) {
     size_t largest = 0;
     for (size_t i = 0; i < oq_archive_n_arrays(archive); i++) {
         size_t size = oq_archive_array(archive, i)->npy.n_bytes;
-        if (size > largest) largest = size;
+        if (size > largest) {
+            largest = size;
+        }
     }
     return largest;
 }
@@ -39,11 +45,17 @@ static void feed(const uint8_t *data, size_t size, const struct onnxptq_tensor *
     struct oq_archive *archive = NULL;
     struct oq_reader *reader = NULL;
     size_t samples[8];
-    if (oq_archive_open_memory(data, size, "fuzz", &archive, &error) != ONNXPTQ_OK) return;
+    if (oq_archive_open_memory(data, size, "fuzz", &archive, &error) != ONNXPTQ_OK) {
+        return;
+    }
     bool small = largest_array(archive) <= MAX_RUN_BYTES;
-    if (oq_reader_open_archive(&spec, archive, &reader, &error) != ONNXPTQ_OK) return;
+    if (oq_reader_open_archive(&spec, archive, &reader, &error) != ONNXPTQ_OK) {
+        return;
+    }
     if (small && reader->batch <= 8 && reader->batch <= reader->n_samples) {
-        for (size_t i = 0; i < reader->batch; i++) samples[i] = reader->n_samples - 1 - i;
+        for (size_t i = 0; i < reader->batch; i++) {
+            samples[i] = reader->n_samples - 1 - i;
+        }
         if (reader->read(reader, samples, reader->batch, run, &error) == ONNXPTQ_OK) {
             samples[0] = 0;
             (void)reader->read(reader, samples, reader->batch, run, &error);
@@ -64,8 +76,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         {.name = "ids", .type = ONNXPTQ_TYPE_UNDEFINED}};
     struct oq_archive *archive = NULL;
     struct onnxptq_error error = {0};
-    if (oq_archive_open_memory(data, size, "fuzz", &archive, &error) != ONNXPTQ_OK) return 0;
-    for (size_t i = 0; i < oq_archive_n_arrays(archive); i++) read_ends(archive, i);
+    if (oq_archive_open_memory(data, size, "fuzz", &archive, &error) != ONNXPTQ_OK) {
+        return 0;
+    }
+    for (size_t i = 0; i < oq_archive_n_arrays(archive); i++) {
+        read_ends(archive, i);
+    }
     (void)!oq_archive_verify(archive, &error);
     oq_archive_close(archive);
     feed(data, size, image, 1, 0);

@@ -18,8 +18,9 @@ static OrtStatus *route(struct kernel *kernel, OrtKernelContext *context) {
     for (size_t b = 0; b < rows; ++b) {
         const int64_t i = ((const int64_t *)id.data)[b];
         const float scale = 1.0F + 0.25F * (float)(i % 3);
-        for (size_t k = b * width; k < (b + 1) * width; ++k)
+        for (size_t k = b * width; k < (b + 1) * width; ++k) {
             ((float *)y)[k] = scale * ((const float *)x.data)[k];
+        }
         ((int64_t *)next)[b] = i + 1;
     }
     return NULL;
@@ -31,7 +32,9 @@ static OrtStatus *lookup(struct kernel *kernel, OrtKernelContext *context) {
     TRY(read_input(kernel, context, 0, &x));
     TRY(read_input(kernel, context, 1, &table));
     TRY(read_input(kernel, context, 2, &pick));
-    if (!pick.count) return kernel->api->CreateStatus(ORT_INVALID_ARGUMENT, "Lookup wants a pick");
+    if (!pick.count) {
+        return kernel->api->CreateStatus(ORT_INVALID_ARGUMENT, "Lookup wants a pick");
+    }
     TRY(make_output(kernel, context, 0, x.dims, x.rank, &y));
     for (size_t i = 0; i < x.count; ++i) {
         const int64_t row = ((const int64_t *)pick.data)[i % pick.count];
@@ -47,14 +50,20 @@ static OrtStatus *compact(struct kernel *kernel, OrtKernelContext *context) {
     TRY(read_input(kernel, context, 1, &guide));
     const size_t positions = guide.count, channels = positions ? v.count / positions : 0;
     int64_t kept = 0;
-    for (size_t p = 0; p < positions; ++p) kept += ((const float *)guide.data)[p] > 0;
+    for (size_t p = 0; p < positions; ++p) {
+        kept += ((const float *)guide.data)[p] > 0;
+    }
 
     const int64_t dims[] = {kept, (int64_t)channels};
     TRY(make_output(kernel, context, 0, dims, 2, &y));
     float *to = y;
     for (size_t p = 0; p < positions; ++p) {
-        if (!(((const float *)guide.data)[p] > 0)) continue;
-        for (size_t c = 0; c < channels; ++c) *to++ = ((const float *)v.data)[c * positions + p];
+        if (!(((const float *)guide.data)[p] > 0)) {
+            continue;
+        }
+        for (size_t c = 0; c < channels; ++c) {
+            *to++ = ((const float *)v.data)[c * positions + p];
+        }
     }
     return NULL;
 }
@@ -65,7 +74,9 @@ static OrtStatus *counter(struct kernel *kernel, OrtKernelContext *context) {
     TRY(read_input(kernel, context, 0, &x));
     TRY(make_output(kernel, context, 0, x.dims, x.rank, &y));
     const float offset = (float)(kernel->counter % 4) / 4096.0F;
-    for (size_t i = 0; i < x.count; ++i) ((float *)y)[i] = ((const float *)x.data)[i] + offset;
+    for (size_t i = 0; i < x.count; ++i) {
+        ((float *)y)[i] = ((const float *)x.data)[i] + offset;
+    }
     return NULL;
 }
 

@@ -21,7 +21,8 @@ enum { MAX_EDGES = 4, MAX_RANK = 8 };
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         OrtStatus *try_status = (call);                                                            \
-        if (try_status) return try_status;                                                         \
+        if (try_status)                                                                            \
+            return try_status;                                                                     \
     } while (0)
 
 struct kernel {
@@ -66,17 +67,26 @@ static inline OrtStatus *read_input(const struct kernel *kernel, const OrtKernel
     const OrtValue *value = NULL;
     *out = (struct view){0};
     TRY(api->KernelContext_GetInput(context, index, &value));
-    if (!value) return NULL;
+    if (!value) {
+        return NULL;
+    }
 
     OrtTensorTypeAndShapeInfo *info = NULL;
     TRY(api->GetTensorTypeAndShape(value, &info));
     OrtStatus *status = api->GetDimensionsCount(info, &out->rank);
-    if (!status && out->rank > MAX_RANK)
+    if (!status && out->rank > MAX_RANK) {
         status = api->CreateStatus(ORT_INVALID_ARGUMENT, "rank above 8");
-    if (!status) status = api->GetDimensions(info, out->dims, out->rank);
-    if (!status) status = api->GetTensorShapeElementCount(info, &out->count);
+    }
+    if (!status) {
+        status = api->GetDimensions(info, out->dims, out->rank);
+    }
+    if (!status) {
+        status = api->GetTensorShapeElementCount(info, &out->count);
+    }
     api->ReleaseTensorTypeAndShapeInfo(info);
-    if (status) return status;
+    if (status) {
+        return status;
+    }
 
     void *data = NULL;
     /* The data is only read; the C API of 1.21 has no const accessor for an input. */
@@ -144,7 +154,9 @@ static inline OrtMemType op_memory_type(const OrtCustomOp *op, size_t index) {
 static inline OrtStatus *op_create_kernel(const OrtCustomOp *op, const OrtApi *api,
                                           const OrtKernelInfo *info, void **out) {
     struct kernel *kernel = malloc(sizeof *kernel);
-    if (!kernel) return api->CreateStatus(ORT_FAIL, "out of memory");
+    if (!kernel) {
+        return api->CreateStatus(ORT_FAIL, "out of memory");
+    }
     *kernel = (struct kernel){.op = as_test_op(op), .api = api};
     OrtStatus *status = api->KernelInfoGetAttribute_float(info, "alpha", &kernel->alpha);
     if (status) { /* the attribute is optional */

@@ -11,7 +11,9 @@ static inline OrtStatus *scale_by_2(struct kernel *kernel, OrtKernelContext *con
     TRY(make_output(kernel, context, 0, x.dims, x.rank, &out));
     const float *from = x.data;
     float *to = out;
-    for (size_t i = 0; i < x.count; ++i) to[i] = 2.0F * from[i];
+    for (size_t i = 0; i < x.count; ++i) {
+        to[i] = 2.0F * from[i];
+    }
     return NULL;
 }
 

@@ -10,8 +10,12 @@ static void top_of_row(const float *row, int64_t n, float *values, int64_t *indi
         int64_t best = -1;
         for (int64_t i = 0; i < n; ++i) {
             bool taken = false;
-            for (int64_t j = 0; j < k; ++j) taken = taken || indices[j] == i;
-            if (!taken && (best < 0 || row[i] > row[best])) best = i;
+            for (int64_t j = 0; j < k; ++j) {
+                taken = taken || indices[j] == i;
+            }
+            if (!taken && (best < 0 || row[i] > row[best])) {
+                best = i;
+            }
         }
         indices[k] = best;
         values[k] = row[best];
@@ -39,10 +43,13 @@ static OrtStatus *top_idx(struct kernel *kernel, OrtKernelContext *context) {
         top_of_row((const float *)x.data + b * x.dims[1], x.dims[1], v, idx);
         for (int64_t k = 0; k < TOP; ++k) {
             float value = gain * v[k];
-            if (floor_in.data && value < *(const float *)floor_in.data)
+            if (floor_in.data && value < *(const float *)floor_in.data) {
                 value = *(const float *)floor_in.data;
+            }
             ((float *)values)[b * TOP + k] = value;
-            if (indices) ((int64_t *)indices)[b * TOP + k] = idx[k];
+            if (indices) {
+                ((int64_t *)indices)[b * TOP + k] = idx[k];
+            }
         }
     }
     return NULL;

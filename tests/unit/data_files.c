@@ -15,7 +15,9 @@
 /* The static analyzer does not know that a failed assertion does not return. */
 static void *must(void *pointer) {
     assert_non_null(pointer);
-    if (pointer == NULL) abort();
+    if (pointer == NULL) {
+        abort();
+    }
     return pointer;
 }
 
@@ -25,9 +27,13 @@ struct file_bytes make_npy_text(int version, const char *header, const void *dat
     bytes.data = must(calloc(1, bytes.size + 1));
     memcpy(bytes.data, "\x93NUMPY", 6);
     bytes.data[6] = (uint8_t)version;
-    for (size_t i = 8; i < prefix; i++) bytes.data[i] = (uint8_t)(length >> 8 * (i - 8));
+    for (size_t i = 8; i < prefix; i++) {
+        bytes.data[i] = (uint8_t)(length >> 8 * (i - 8));
+    }
     memcpy(bytes.data + prefix, header, length);
-    if (size > 0) memcpy(bytes.data + prefix + length, data, size);
+    if (size > 0) {
+        memcpy(bytes.data + prefix + length, data, size);
+    }
     return bytes;
 }
 
@@ -41,7 +47,9 @@ struct file_bytes make_npy(const char *descr, bool fortran, const char *shape, c
 
 struct file_bytes make_float_npy(const char *shape, size_t n, float first) {
     float *values = must(malloc((n + 1) * sizeof *values));
-    for (size_t i = 0; i < n; i++) values[i] = first + (float)i;
+    for (size_t i = 0; i < n; i++) {
+        values[i] = first + (float)i;
+    }
     struct file_bytes bytes = make_npy("<f4", false, shape, values, n * sizeof *values);
     free(values);
     return bytes;
@@ -49,7 +57,9 @@ struct file_bytes make_float_npy(const char *shape, size_t n, float first) {
 
 struct file_bytes make_int64_npy(const char *shape, size_t n, int64_t first) {
     int64_t *values = must(malloc((n + 1) * sizeof *values));
-    for (size_t i = 0; i < n; i++) values[i] = first + (int64_t)i;
+    for (size_t i = 0; i < n; i++) {
+        values[i] = first + (int64_t)i;
+    }
     struct file_bytes bytes = make_npy("<i8", false, shape, values, n * sizeof *values);
     free(values);
     return bytes;
@@ -70,8 +80,9 @@ char *make_folder(void) {
 void remove_folder(char *folder) {
     DIR *dir = must(opendir(folder));
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
+        if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name)) {
             continue;
+        }
         char *path = path_in(folder, entry->d_name);
         remove(path);
         free(path);
@@ -114,7 +125,9 @@ char *write_npz(const char *folder, const char *name, struct npz_member *members
                          0);
     }
     assert_int_equal(zip_close(zip), 0);
-    for (size_t i = 0; i < n; i++) free_bytes(&members[i].bytes);
+    for (size_t i = 0; i < n; i++) {
+        free_bytes(&members[i].bytes);
+    }
     return path;
 }
 

@@ -129,7 +129,9 @@ static void other_shapes_and_types_cannot_be_compared(void **state) {
     const float data[] = {1, 2, 3, 4};
     double db = 0;
     struct onnxptq_tensor a = tensor(ONNXPTQ_TYPE_FLOAT, 4, data), others[6];
-    for (size_t i = 0; i < 6; i++) others[i] = a;
+    for (size_t i = 0; i < 6; i++) {
+        others[i] = a;
+    }
     others[0].shape[1] = 2, others[0].size = 8;
     others[1].rank = 1, others[1].shape[0] = 4;
     others[2].type = ONNXPTQ_TYPE_INT32;

@@ -16,7 +16,9 @@
 static enum onnxptq_status parse(struct file_bytes bytes, struct oq_npy *npy, char *message) {
     struct onnxptq_error error = {0};
     enum onnxptq_status status = oq_npy_parse(bytes.data, bytes.size, npy, &error);
-    if (message != NULL) snprintf(message, 256, "%.255s", error.message);
+    if (message != NULL) {
+        snprintf(message, 256, "%.255s", error.message);
+    }
     free_bytes(&bytes);
     return status;
 }
@@ -165,9 +167,13 @@ static void copies_any_range_of_fortran_order(void **state) {
     /* Element (i, j, k) of shape (2, 3, 4) is 100 i + 10 j + k. */
     int32_t stored[24], out[24];
     size_t at = 0;
-    for (int k = 0; k < 4; k++)
-        for (int j = 0; j < 3; j++)
-            for (int i = 0; i < 2; i++) stored[at++] = 100 * i + 10 * j + k;
+    for (int k = 0; k < 4; k++) {
+        for (int j = 0; j < 3; j++) {
+            for (int i = 0; i < 2; i++) {
+                stored[at++] = 100 * i + 10 * j + k;
+            }
+        }
+    }
     struct oq_npy npy;
     assert_int_equal(parse(make_npy("<i4", true, "(2, 3, 4)", NULL, 0), &npy, NULL), ONNXPTQ_OK);
     for (size_t first = 0; first <= 24; first++) {

@@ -33,7 +33,9 @@ static int tear_down(void **state) {
 static struct oq_archive *open_ok(const char *path) {
     struct onnxptq_error error = {0};
     struct oq_archive *archive = NULL;
-    if (oq_archive_open(path, &archive, &error) != ONNXPTQ_OK) fail_msg("%s", error.message);
+    if (oq_archive_open(path, &archive, &error) != ONNXPTQ_OK) {
+        fail_msg("%s", error.message);
+    }
     return archive;
 }
 
@@ -42,7 +44,9 @@ static void expect_refused(char *path, const char *word) {
     struct onnxptq_error error = {0};
     struct oq_archive *archive = NULL;
     enum onnxptq_status status = oq_archive_open(path, &archive, &error);
-    if (status == ONNXPTQ_OK) status = oq_archive_verify(archive, &error);
+    if (status == ONNXPTQ_OK) {
+        status = oq_archive_verify(archive, &error);
+    }
     oq_archive_close(archive);
     assert_int_not_equal(status, ONNXPTQ_OK);
     if (strstr(error.message, word) == NULL || strstr(error.message, path) == NULL) {
@@ -57,7 +61,9 @@ static void expect_row(struct oq_archive *archive, size_t index, size_t row) {
     if (oq_archive_read(archive, index, row * COLUMNS, COLUMNS, out, &error) != ONNXPTQ_OK) {
         fail_msg("%s", error.message);
     }
-    for (size_t i = 0; i < COLUMNS; i++) assert_true(out[i] == (float)(row * COLUMNS + i));
+    for (size_t i = 0; i < COLUMNS; i++) {
+        assert_true(out[i] == (float)(row * COLUMNS + i));
+    }
 }
 
 /* Up, down, far, near, twice the same. */
@@ -112,9 +118,11 @@ static void reads_a_single_array(void **state) {
 static void transposes_fortran_order(void **state) {
     (void)state;
     float stored[ROWS / 10 * COLUMNS];
-    for (size_t row = 0; row < ROWS / 10; row++)
-        for (size_t c = 0; c < COLUMNS; c++)
+    for (size_t row = 0; row < ROWS / 10; row++) {
+        for (size_t c = 0; c < COLUMNS; c++) {
             stored[c * (ROWS / 10) + row] = (float)(row * COLUMNS + c);
+        }
+    }
     char shape[32];
     snprintf(shape, sizeof shape, "(%d, %d)", ROWS / 10, COLUMNS);
     for (int kind = 0; kind < 3; kind++) {
@@ -158,7 +166,9 @@ static void refuses_an_array_that_is_there_twice(void **state) {
     char *path = write_npz(folder, "twice.npz", members, 2, false);
     struct file_bytes bytes = read_bytes(path);
     for (size_t i = 0; i + 5 <= bytes.size; i++) {
-        if (memcmp(bytes.data + i, "y.npy", 5) == 0) bytes.data[i] = 'x';
+        if (memcmp(bytes.data + i, "y.npy", 5) == 0) {
+            bytes.data[i] = 'x';
+        }
     }
     free(path);
     expect_refused(write_bytes(folder, "twice.npz", bytes), "twice");

@@ -57,7 +57,9 @@ static void release(struct probed *probed) {
 
 static const struct oq_probe_result *result_of(const struct probed *probed, const char *op_name) {
     for (size_t i = 0; i < probed->n; i++) {
-        if (strcmp(probed->results[i].op_name, op_name) == 0) return &probed->results[i];
+        if (strcmp(probed->results[i].op_name, op_name) == 0) {
+            return &probed->results[i];
+        }
     }
     return NULL;
 }
@@ -190,7 +192,9 @@ static Onnx__FunctionProto *make_function(struct oq_model *model, const char *na
         imports[i].version = i == 0 ? opset : 1;
         function->opset_import[i] = &imports[i];
     }
-    if (colons == NULL) function->n_opset_import = 1;
+    if (colons == NULL) {
+        function->n_opset_import = 1;
+    }
     return function;
 }
 
@@ -229,7 +233,9 @@ static void test_nothing_missing(void **state) {
 }
 
 static void expect_in_message(const char *text) {
-    if (strstr(error.message, text) == NULL) fail_msg("'%s' lacks '%s'", error.message, text);
+    if (strstr(error.message, text) == NULL) {
+        fail_msg("'%s' lacks '%s'", error.message, text);
+    }
 }
 
 static void test_message_lists_all(void **state) {

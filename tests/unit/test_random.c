@@ -24,7 +24,9 @@ static void matches_the_published_generator(void **state) {
     static const uint64_t expected[] = {11520, 0, 1509978240, 1215971899390074240,
                                         1216172134540287360};
     struct oq_random random = {.state = {1, 2, 3, 4}};
-    for (size_t i = 0; i < 5; i++) assert_true(oq_random_bits(&random) == expected[i]);
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(oq_random_bits(&random) == expected[i]);
+    }
 }
 
 static void streams_are_fixed_and_differ(void **state) {
@@ -68,10 +70,14 @@ static void integers_include_both_ends(void **state) {
     oq_random_init(&random, 1, 0, "x");
     for (size_t i = 0; i < 70000; i++) {
         int64_t value = oq_random_integer(&random, -3, 3);
-        if (value < -3 || value > 3) fail_msg("%lld", (long long)value);
+        if (value < -3 || value > 3) {
+            fail_msg("%lld", (long long)value);
+        }
         counts[(uint64_t)(value + 3) % 7]++;
     }
-    for (size_t i = 0; i < 7; i++) assert_true(counts[i] > 9600 && counts[i] < 10400);
+    for (size_t i = 0; i < 7; i++) {
+        assert_true(counts[i] > 9600 && counts[i] < 10400);
+    }
     assert_int_equal(oq_random_integer(&random, 5, 5), 5);
     (void)oq_random_integer(&random, INT64_MIN, INT64_MAX);
 }

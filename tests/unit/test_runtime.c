@@ -35,7 +35,9 @@ static const char *write_file(const char *name, const char *content) {
     const char *path = path_in_folder(name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
-    if (file == NULL) abort(); /* the static analyzer does not know assertions */
+    if (file == NULL) {
+        abort(); /* the static analyzer does not know assertions */
+    }
     assert_int_equal(fwrite(content, 1, strlen(content), file), strlen(content));
     assert_int_equal(fclose(file), 0);
     return path;
@@ -47,7 +49,9 @@ static const char *copy_library(const char *from, const char *name) {
     const char *path = path_in_folder(name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
-    if (file == NULL) abort(); /* the static analyzer does not know assertions */
+    if (file == NULL) {
+        abort(); /* the static analyzer does not know assertions */
+    }
     assert_int_equal(fwrite(library.data, 1, library.size, file), library.size);
     assert_int_equal(fclose(file), 0);
     oq_mapping_close(&library);
@@ -60,7 +64,9 @@ struct list {
 
 static size_t list_length(const struct list *list) {
     size_t n = 0;
-    while (n < 8 && list->items[n] != NULL) n++;
+    while (n < 8 && list->items[n] != NULL) {
+        n++;
+    }
     return n;
 }
 
@@ -82,7 +88,9 @@ static enum onnxptq_status open_runtime(const char *ort, struct list libraries,
 static void expect_good(struct list libraries, struct list providers, size_t n_libraries) {
     struct oq_runtime *runtime = NULL;
     enum onnxptq_status status = open_runtime(NULL, libraries, providers, &runtime);
-    if (status != ONNXPTQ_OK) print_message("%s\n", error.message);
+    if (status != ONNXPTQ_OK) {
+        print_message("%s\n", error.message);
+    }
     assert_int_equal(status, ONNXPTQ_OK);
     assert_int_equal(oq_runtime_n_libraries(runtime), n_libraries);
     oq_runtime_close(runtime);
@@ -122,7 +130,9 @@ static void test_runtime_opens(void **state) {
     (void)state;
     struct oq_runtime *runtime;
     enum onnxptq_status got = open_runtime(NULL, (struct list){{0}}, (struct list){{0}}, &runtime);
-    if (got != ONNXPTQ_OK) print_message("%s\n", error.message);
+    if (got != ONNXPTQ_OK) {
+        print_message("%s\n", error.message);
+    }
     assert_int_equal(got, ONNXPTQ_OK);
     assert_int_equal(strncmp(oq_runtime_version(runtime), "1.", 2), 0);
     assert_non_null(strstr(oq_runtime_library(runtime), "onnxruntime"));

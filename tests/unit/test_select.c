@@ -74,7 +74,9 @@ static void expect(struct lists lists, const char *expected) {
     struct onnxptq_error error = {0};
     struct oq_selection *selection = NULL;
     char found[16] = "";
-    if (create(&lists, &selection, &error) != ONNXPTQ_OK) fail_msg("%s", error.message);
+    if (create(&lists, &selection, &error) != ONNXPTQ_OK) {
+        fail_msg("%s", error.message);
+    }
     for (uint32_t i = 0; i < oq_graph_n_nodes(graph); i++) {
         const char *reason = NULL;
         found[i] = oq_selection_allows(selection, i, &reason) ? '+' : '-';
@@ -216,7 +218,9 @@ static void suggestions_are_the_three_nearest(void **state) {
     struct oq_suggest suggest;
     static const char *const names[] = {"zzzzzz", "conv3", "conv", "block/conv1", "conv2", "conv3"};
     oq_suggest_init(&suggest, "conv1");
-    for (size_t i = 0; i < 6; i++) oq_suggest_add(&suggest, names[i]);
+    for (size_t i = 0; i < 6; i++) {
+        oq_suggest_add(&suggest, names[i]);
+    }
     assert_int_equal(suggest.n, 3);
     assert_string_equal(suggest.names[0], "block/conv1");
     assert_string_equal(suggest.names[1], "conv3");

@@ -83,7 +83,9 @@ static enum onnxptq_status open_npz(struct scene *scene) {
 }
 
 static void expect_ok(struct scene *scene, enum onnxptq_status status) {
-    if (status != ONNXPTQ_OK) fail_msg("%s", scene->error.message);
+    if (status != ONNXPTQ_OK) {
+        fail_msg("%s", scene->error.message);
+    }
 }
 
 /* Every word is in the message. */
@@ -348,7 +350,9 @@ static void arrays_that_do_not_fit(void **state) {
         add_input(scene, "x", c->type, c->declared);
         add_array(scene, "x.npy", make_npy(c->descr, false, c->shape, zeros, c->bytes));
         const char *words[8] = {"calib.npz", "'x'"};
-        for (size_t w = 0; c->words[w] != NULL; w++) words[2 + w] = c->words[w];
+        for (size_t w = 0; c->words[w] != NULL; w++) {
+            words[2 + w] = c->words[w];
+        }
         expect_error(scene, open_npz(scene), ONNXPTQ_ERROR_DATA, words);
         assert_null(scene->source);
         free(scene->path);
@@ -478,7 +482,9 @@ static void a_file_of_a_folder_is_checked_when_read(void **state) {
     char *path = path_in(scene->folder, "a.npz");
     struct file_bytes bytes = read_bytes(path);
     for (size_t i = 0; i + 4 <= bytes.size; i++) { /* the number 2 */
-        if (memcmp(bytes.data + i, "\0\0\0\x40", 4) == 0) bytes.data[i] = 1;
+        if (memcmp(bytes.data + i, "\0\0\0\x40", 4) == 0) {
+            bytes.data[i] = 1;
+        }
     }
     free(path);
     free(write_bytes(scene->folder, "a.npz", bytes));
@@ -506,8 +512,9 @@ static enum onnxptq_status give(void *user, size_t index, struct onnxptq_tensor 
     assert_string_equal(inputs[0].name, "x");
     assert_int_equal(inputs[0].shape[0], -1);
     answer->asked = index;
-    if (answer->message != NULL)
+    if (answer->message != NULL) {
         snprintf(error->message, sizeof error->message, "%s", answer->message);
+    }
     inputs[0] = answer->tensor;
     return answer->status;
 }
@@ -531,7 +538,9 @@ static void a_callback_is_checked(void **state) {
     assert_int_equal(answer.asked, 5);
     expect_tensor(&run[0], ONNXPTQ_TYPE_FLOAT, "2,3", 3);
     struct onnxptq_tensor bad[8];
-    for (size_t i = 0; i < 8; i++) bad[i] = good;
+    for (size_t i = 0; i < 8; i++) {
+        bad[i] = good;
+    }
     bad[0].type = ONNXPTQ_TYPE_DOUBLE;
     bad[1].rank = 1;
     bad[2].shape[1] = 2;

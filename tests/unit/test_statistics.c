@@ -94,9 +94,13 @@ static void test_f32_equals_plain(void **state) {
                 values[i] = make_float((enum mix)mix, &seed);
             }
             struct oq_extremes expected = plain_extremes(values, sizes[s]);
-            if (sizes[s] > 0) memcpy(bytes + 1, values, sizes[s] * sizeof *values);
+            if (sizes[s] > 0) {
+                memcpy(bytes + 1, values, sizes[s] * sizeof *values);
+            }
             for (int level = 0; level < OQ_MINMAX_LEVELS; level++) {
-                if (!oq_minmax_supports((enum oq_minmax_level)level)) continue;
+                if (!oq_minmax_supports((enum oq_minmax_level)level)) {
+                    continue;
+                }
                 assert_same_extremes(expected,
                                      oq_minmax_run((enum oq_minmax_level)level, ONNXPTQ_TYPE_FLOAT,
                                                    bytes + 1, sizes[s]));
@@ -122,7 +126,9 @@ static void check_half_type(int type, float (*convert)(uint16_t)) {
         values[i] = convert(bits[i]);
     }
     for (int level = 0; level < OQ_MINMAX_LEVELS; level++) {
-        if (!oq_minmax_supports((enum oq_minmax_level)level)) continue;
+        if (!oq_minmax_supports((enum oq_minmax_level)level)) {
+            continue;
+        }
         for (size_t first = 0; first < N; first += 257) {
             size_t n = N - first < 257 ? N - first : 257;
             assert_same_extremes(plain_extremes(values + first, n),
@@ -150,12 +156,16 @@ static void test_f64(void **state) {
         values[i] = (double)make_float(MIX_SPECIAL, &seed) * 1e100;
         n_nan += isnan(values[i]) ? 1 : 0;
         n_infinite += isinf(values[i]) ? 1 : 0;
-        if (!isfinite(values[i])) continue;
+        if (!isfinite(values[i])) {
+            continue;
+        }
         low = values[i] < low ? values[i] : low;
         high = values[i] > high ? values[i] : high;
     }
     for (int level = 0; level < OQ_MINMAX_LEVELS; level++) {
-        if (!oq_minmax_supports((enum oq_minmax_level)level)) continue;
+        if (!oq_minmax_supports((enum oq_minmax_level)level)) {
+            continue;
+        }
         struct oq_extremes got =
             oq_minmax_run((enum oq_minmax_level)level, ONNXPTQ_TYPE_DOUBLE, values, 5000);
         assert_same_extremes((struct oq_extremes){low, high, n_nan, n_infinite}, got);

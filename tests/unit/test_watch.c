@@ -71,7 +71,9 @@ static bool count_progress(void *user, const char *stage, size_t done, size_t to
 
 static void count_produced(void *user, uint32_t value) {
     struct bench *bench = user;
-    if (value >= MAX_WATCH) abort();
+    if (value >= MAX_WATCH) {
+        abort();
+    }
     bench->produced[value]++;
 }
 
@@ -110,7 +112,9 @@ static void start(struct bench *bench) {
 }
 
 static void watch_name(struct bench *bench, const char *name) {
-    if (bench->n_values >= MAX_WATCH) abort();
+    if (bench->n_values >= MAX_WATCH) {
+        abort();
+    }
     bench->values[bench->n_values++] = oq_test_value(bench->graph, name);
 }
 
@@ -132,7 +136,9 @@ static enum onnxptq_status run(struct bench *bench, size_t max_runs) {
 }
 
 static void run_well(struct bench *bench) {
-    if (run(bench, 0) != ONNXPTQ_OK) fail_msg("%s", error.message);
+    if (run(bench, 0) != ONNXPTQ_OK) {
+        fail_msg("%s", error.message);
+    }
 }
 
 static void expect(const struct bench *bench, size_t index, uint64_t seen, double min, double max) {
