@@ -21,8 +21,9 @@ enum { MAX_EDGES = 4, MAX_RANK = 8 };
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         OrtStatus *try_status = (call);                                                            \
-        if (try_status)                                                                            \
+        if (try_status) {                                                                          \
             return try_status;                                                                     \
+        }                                                                                          \
     } while (0)
 
 struct kernel {

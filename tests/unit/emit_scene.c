@@ -12,9 +12,10 @@
 /* cmocka.h stays after what it needs */
 #include <cmocka.h>
 
-const struct oq_quant_spec SCENE_INT8 = {ONNXPTQ_TYPE_INT8, true, false};
-const struct oq_quant_spec SCENE_UINT8 = {ONNXPTQ_TYPE_UINT8, false, false};
-const struct oq_quant_spec SCENE_WEIGHT = {ONNXPTQ_TYPE_INT8, true, true};
+const struct oq_quant_spec SCENE_INT8 = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true};
+const struct oq_quant_spec SCENE_UINT8 = {.type = ONNXPTQ_TYPE_UINT8};
+const struct oq_quant_spec SCENE_WEIGHT = {
+    .type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true};
 
 struct scene *scene_create(struct oq_model *model) {
     struct scene *scene = calloc(1, sizeof *scene);

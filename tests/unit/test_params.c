@@ -14,13 +14,14 @@
 /* cmocka.h stays after what it needs */
 #include <cmocka.h>
 
-static const struct oq_quant_spec INT8 = {ONNXPTQ_TYPE_INT8, true, false};
-static const struct oq_quant_spec INT8_WEIGHT = {ONNXPTQ_TYPE_INT8, true, true};
-static const struct oq_quant_spec INT8_ASYMMETRIC = {ONNXPTQ_TYPE_INT8, false, false};
-static const struct oq_quant_spec UINT8 = {ONNXPTQ_TYPE_UINT8, false, false};
-static const struct oq_quant_spec UINT8_SYMMETRIC = {ONNXPTQ_TYPE_UINT8, true, false};
-static const struct oq_quant_spec INT16 = {ONNXPTQ_TYPE_INT16, true, false};
-static const struct oq_quant_spec UINT16 = {ONNXPTQ_TYPE_UINT16, false, false};
+static const struct oq_quant_spec INT8 = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true};
+static const struct oq_quant_spec INT8_WEIGHT = {
+    .type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true};
+static const struct oq_quant_spec INT8_ASYMMETRIC = {.type = ONNXPTQ_TYPE_INT8};
+static const struct oq_quant_spec UINT8 = {.type = ONNXPTQ_TYPE_UINT8};
+static const struct oq_quant_spec UINT8_SYMMETRIC = {.type = ONNXPTQ_TYPE_UINT8, .symmetric = true};
+static const struct oq_quant_spec INT16 = {.type = ONNXPTQ_TYPE_INT16, .symmetric = true};
+static const struct oq_quant_spec UINT16 = {.type = ONNXPTQ_TYPE_UINT16};
 
 static void assert_params(const struct oq_quant_spec *spec, double min, double max, float scale,
                           int32_t zero_point) {

@@ -12,9 +12,10 @@
 /* cmocka.h stays after what it needs */
 #include <cmocka.h>
 
-static const struct oq_quant_spec INT8 = {ONNXPTQ_TYPE_INT8, true, false};
-static const struct oq_quant_spec UINT8 = {ONNXPTQ_TYPE_UINT8, false, false};
-static const struct oq_quant_spec WEIGHT = {ONNXPTQ_TYPE_INT8, true, true};
+static const struct oq_quant_spec INT8 = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true};
+static const struct oq_quant_spec UINT8 = {.type = ONNXPTQ_TYPE_UINT8};
+static const struct oq_quant_spec WEIGHT = {
+    .type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true};
 static const struct oq_use NO_USE = {OQ_NONE, 0};
 
 struct scene {
