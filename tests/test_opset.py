@@ -801,8 +801,11 @@ def test_softmax_over_the_last_axis_stays_one_node(tmp_path):
         [("Transpose", [], {"perm": [3, 0, 1, 2]}), ("Softmax", [], {"axis": 3})],
         [("Reshape", ["r"], {}), ("Unsqueeze", [], {"axes": [0]}), ("Softmax", [], {"axis": 3})],
         [("MatMul", ["m"], {}), ("ReduceMax", [], {"axes": [1]}), ("LogSoftmax", [], {"axis": 3})],
+        [("ReduceMax", [], {"axes": [1]}), ("Squeeze", [], {"axes": [1]}), ("Softmax", [], {"axis": 2})],
+        [("Gather", ["i"], {}), ("Softmax", [], {"axis": 2})],
     )
     values = {"c": f32([1], [2]).reshape(2, 1, 1, 1), "r": ints(6, 4, 5), "m": floats(5, 6)}
+    values["i"] = np.array(1)
     for nodes in known:
         model, feeds = chain(11, *nodes, initializers=values)
         converted = assert_converts(model, feeds, 13, tmp_path)
@@ -810,11 +813,43 @@ def test_softmax_over_the_last_axis_stays_one_node(tmp_path):
         assert converted.graph.node[-1].attribute[0].i == -1
     unknown = (
         [("Softmax", [], {"axis": 2})],
-        [("Squeeze", [], {"axes": [0]}), ("Softmax", [], {"axis": 2})],
+        [("Squeeze", [], {}), ("Softmax", [], {"axis": 2})],
     )
     for nodes in unknown:
         model, feeds = chain(11, *nodes, shape=(1, 3, 4, 5))
         converted = assert_converts(model, feeds, 13, tmp_path)
+        assert types(converted)[-4:] == ["Shape", "Flatten", "Softmax", "Reshape"]
+
+
+def test_softmax_behind_a_reshape_to_a_computed_shape(tmp_path):
+    """As exporters write x.view(x.size(0), 5, -1), and a flattening before a classifier."""
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["size"]),
+        node("Unsqueeze", ["size"], ["first"], axes=[0]),
+        node("Concat", ["first", "rest"], ["to"], axis=0),
+        node("Reshape", ["x", "to"], ["v"]),
+        node("Softmax", ["v"], ["y"], axis=2),
+        node("Slice", ["shape", "from", "until"], ["part"]),
+        node("Cast", ["part"], ["cast"], to=TensorProto.INT32),
+        node("Cast", ["cast"], ["back"], to=TensorProto.INT64),
+        node("Concat", ["back", "last"], ["to2"], axis=-1),
+        node("Reshape", ["x", "to2"], ["w"]),
+        node("Softmax", ["w"], ["z"], axis=1),
+    ]
+    values = {"zero": np.array(0), "rest": ints(5, -1), "from": ints(0), "until": ints(1)}
+    values["last"] = ints(-1)
+    model = make_model(nodes, {"x": X}, ["y", "z"], 11, values)
+    converted = assert_converts(model, {"x": X}, 13, tmp_path)
+    assert types(converted) == types(model)
+    # A part of three elements, and a part whose length is not looked for.
+    for until, last in ((ints(3), ints(5)), (ints(-1), ints(5))):
+        for initializer in model.graph.initializer:
+            if initializer.name in ("until", "last"):
+                value = until if initializer.name == "until" else last
+                initializer.CopyFrom(numpy_helper.from_array(value, initializer.name))
+        converted = assert_converts(model, {"x": X}, 13, tmp_path)
         assert types(converted)[-4:] == ["Shape", "Flatten", "Softmax", "Reshape"]
 
 

@@ -32,6 +32,7 @@ void oq_opset_edit_release(struct oq_opset_edit *edit) {
     }
     free(edit->bodies);
     oq_names_destroy(edit->names);
+    oq_map_destroy(edit->ranks);
 }
 
 static struct oq_opset_body *add_body(struct oq_opset_edit *edit) {
@@ -126,9 +127,11 @@ static bool gather_model(struct oq_opset_edit *edit) {
 
 enum onnxptq_status oq_opset_edit_init(struct oq_opset_edit *edit, struct oq_model *model,
                                        int64_t target, struct onnxptq_error *error) {
-    *edit =
-        (struct oq_opset_edit){.model = model, .target = target, .names = oq_names_create(model)};
-    if (edit->names == NULL || !gather_model(edit)) {
+    *edit = (struct oq_opset_edit){.model = model,
+                                   .target = target,
+                                   .names = oq_names_create(model),
+                                   .ranks = oq_map_create()};
+    if (edit->names == NULL || edit->ranks == NULL || !gather_model(edit)) {
         return oq_fail_memory(error, "the opset conversion");
     }
     return ONNXPTQ_OK;
@@ -184,7 +187,7 @@ enum onnxptq_status oq_opset_edit_commit(struct oq_opset_edit *edit, struct onnx
         if (body->changed) {
             set_nodes(body, (Onnx__NodeProto **)lists[2 * i]);
         }
-        if (body->n_constants > 0) {
+        if (body->graph != NULL && body->n_constants > 0) {
             body->graph->initializer = (Onnx__TensorProto **)lists[2 * i + 1];
             body->graph->n_initializer += body->n_constants;
         }

@@ -39,6 +39,7 @@ struct oq_opset_edit {
     int64_t target;
     struct oq_opset_body **bodies; /* a body comes after the one it lies in */
     size_t n_bodies, capacity_bodies;
+    struct oq_map *ranks; /* node -> rank of its first output, where it was found */
     bool out_of_memory;
 };
 

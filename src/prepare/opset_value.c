@@ -1,23 +1,12 @@
 /*
- * Constants, ranks and element types that follow from the operators alone; see opset_value.h.
+ * Constants and element types that follow from the operators alone; see opset_value.h. Ranks are in
+ * opset_rank.c.
  */
 #include "prepare/opset_value.h"
 
-#include "model/tensor.h"
-
 #include <string.h>
 
-/* Operators looked at for one question: models are deep, and few steps tell. */
-#define STEPS 64
-
 /* ---- Where a name comes from ---- */
-
-struct origin {
-    const struct oq_opset_body *body;
-    const Onnx__NodeProto *node;       /* that makes it, */
-    const Onnx__TensorProto *tensor;   /* or its initializer, */
-    const Onnx__ValueInfoProto *input; /* or the graph input; replaceable initializers have both */
-};
 
 static const Onnx__ValueInfoProto *find_info(Onnx__ValueInfoProto *const *infos, size_t n,
                                              const char *name) {
@@ -29,9 +18,9 @@ static const Onnx__ValueInfoProto *find_info(Onnx__ValueInfoProto *const *infos,
     return NULL;
 }
 
-static struct origin find_origin(const struct oq_opset_body *body, const char *name) {
+struct oq_opset_origin oq_opset_find_origin(const struct oq_opset_body *body, const char *name) {
     for (; body != NULL && name[0] != '\0'; body = body->parent) {
-        struct origin origin = {.body = body};
+        struct oq_opset_origin origin = {.body = body};
         size_t address;
         if (oq_map_get_name(body->producers, name, &address)) {
             origin.node = (const Onnx__NodeProto *)(uintptr_t)address;
@@ -47,12 +36,12 @@ static struct origin find_origin(const struct oq_opset_body *body, const char *n
             return origin;
         }
     }
-    return (struct origin){0};
+    return (struct oq_opset_origin){0};
 }
 
 const Onnx__TensorProto *oq_opset_find_constant(const struct oq_opset_body *body,
                                                 const char *name) {
-    const struct origin origin = find_origin(body, name);
+    const struct oq_opset_origin origin = oq_opset_find_origin(body, name);
     if (origin.tensor != NULL) {
         /* Below IR version 4 initializers are graph inputs as a matter of form. */
         const bool replaceable =
@@ -69,91 +58,76 @@ const Onnx__TensorProto *oq_opset_find_constant(const struct oq_opset_body *body
 
 /* ---- What operators do to rank and type ---- */
 
-enum form {
-    FORM_SAME,      /* rank and type of the first input */
-    FORM_BROADCAST, /* the highest rank, the common type */
-    FORM_MATRIX,    /* two axes */
-    FORM_MATMUL,
-    FORM_TRANSPOSE,
-    FORM_RESHAPE,
-    FORM_UNSQUEEZE,
-    FORM_REDUCE,
-    FORM_CAST
+static const struct oq_opset_form forms[] = {
+    {"Abs", OQ_FORM_SAME},
+    {"Add", OQ_FORM_BROADCAST},
+    {"AveragePool", OQ_FORM_SAME},
+    {"BatchNormalization", OQ_FORM_SAME},
+    {"Cast", OQ_FORM_CAST},
+    {"Ceil", OQ_FORM_SAME},
+    {"Clip", OQ_FORM_SAME},
+    {"Concat", OQ_FORM_SAME},
+    {"Conv", OQ_FORM_CONV},
+    {"ConvTranspose", OQ_FORM_CONV},
+    {"DepthToSpace", OQ_FORM_SAME},
+    {"Div", OQ_FORM_BROADCAST},
+    {"Dropout", OQ_FORM_SAME},
+    {"Elu", OQ_FORM_SAME},
+    {"Erf", OQ_FORM_SAME},
+    {"Exp", OQ_FORM_SAME},
+    {"Flatten", OQ_FORM_MATRIX},
+    {"Floor", OQ_FORM_SAME},
+    {"Gather", OQ_FORM_GATHER},
+    {"Gemm", OQ_FORM_MATRIX},
+    {"GlobalAveragePool", OQ_FORM_SAME},
+    {"GlobalMaxPool", OQ_FORM_SAME},
+    {"HardSigmoid", OQ_FORM_SAME},
+    {"Identity", OQ_FORM_SAME},
+    {"InstanceNormalization", OQ_FORM_SAME},
+    {"LRN", OQ_FORM_SAME},
+    {"LeakyRelu", OQ_FORM_SAME},
+    {"Log", OQ_FORM_SAME},
+    {"LogSoftmax", OQ_FORM_SAME},
+    {"MatMul", OQ_FORM_MATMUL},
+    {"Max", OQ_FORM_BROADCAST},
+    {"MaxPool", OQ_FORM_SAME},
+    {"Mean", OQ_FORM_BROADCAST},
+    {"Min", OQ_FORM_BROADCAST},
+    {"Mul", OQ_FORM_BROADCAST},
+    {"Neg", OQ_FORM_SAME},
+    {"PRelu", OQ_FORM_SAME},
+    {"Pad", OQ_FORM_SAME},
+    {"Pow", OQ_FORM_BROADCAST},
+    {"Reciprocal", OQ_FORM_SAME},
+    {"ReduceMax", OQ_FORM_REDUCE},
+    {"ReduceMean", OQ_FORM_REDUCE},
+    {"ReduceMin", OQ_FORM_REDUCE},
+    {"ReduceSum", OQ_FORM_REDUCE},
+    {"Relu", OQ_FORM_SAME},
+    {"Reshape", OQ_FORM_RESHAPE},
+    {"Resize", OQ_FORM_SAME},
+    {"Selu", OQ_FORM_SAME},
+    {"Shape", OQ_FORM_SHAPE},
+    {"Sigmoid", OQ_FORM_SAME},
+    {"Slice", OQ_FORM_SAME},
+    {"Softmax", OQ_FORM_SAME},
+    {"Softplus", OQ_FORM_SAME},
+    {"Softsign", OQ_FORM_SAME},
+    {"SpaceToDepth", OQ_FORM_SAME},
+    {"Split", OQ_FORM_SAME},
+    {"Sqrt", OQ_FORM_SAME},
+    {"Squeeze", OQ_FORM_SQUEEZE},
+    {"Sub", OQ_FORM_BROADCAST},
+    {"Sum", OQ_FORM_BROADCAST},
+    {"Tanh", OQ_FORM_SAME},
+    {"ThresholdedRelu", OQ_FORM_SAME},
+    {"Tile", OQ_FORM_SAME},
+    {"Transpose", OQ_FORM_TRANSPOSE},
+    {"Unsqueeze", OQ_FORM_UNSQUEEZE},
+    {"Upsample", OQ_FORM_SAME},
 };
 
-struct operator_form {
-    const char *type;
-    enum form form;
-};
-
-static const struct operator_form forms[] = {
-    {"Abs", FORM_SAME},
-    {"Add", FORM_BROADCAST},
-    {"AveragePool", FORM_SAME},
-    {"BatchNormalization", FORM_SAME},
-    {"Cast", FORM_CAST},
-    {"Ceil", FORM_SAME},
-    {"Clip", FORM_SAME},
-    {"Concat", FORM_SAME},
-    {"Conv", FORM_SAME},
-    {"ConvTranspose", FORM_SAME},
-    {"DepthToSpace", FORM_SAME},
-    {"Div", FORM_BROADCAST},
-    {"Dropout", FORM_SAME},
-    {"Elu", FORM_SAME},
-    {"Erf", FORM_SAME},
-    {"Exp", FORM_SAME},
-    {"Flatten", FORM_MATRIX},
-    {"Floor", FORM_SAME},
-    {"Gemm", FORM_MATRIX},
-    {"GlobalAveragePool", FORM_SAME},
-    {"GlobalMaxPool", FORM_SAME},
-    {"HardSigmoid", FORM_SAME},
-    {"Identity", FORM_SAME},
-    {"InstanceNormalization", FORM_SAME},
-    {"LRN", FORM_SAME},
-    {"LeakyRelu", FORM_SAME},
-    {"Log", FORM_SAME},
-    {"LogSoftmax", FORM_SAME},
-    {"MatMul", FORM_MATMUL},
-    {"Max", FORM_BROADCAST},
-    {"MaxPool", FORM_SAME},
-    {"Mean", FORM_BROADCAST},
-    {"Min", FORM_BROADCAST},
-    {"Mul", FORM_BROADCAST},
-    {"Neg", FORM_SAME},
-    {"PRelu", FORM_SAME},
-    {"Pad", FORM_SAME},
-    {"Pow", FORM_BROADCAST},
-    {"Reciprocal", FORM_SAME},
-    {"ReduceMax", FORM_REDUCE},
-    {"ReduceMean", FORM_REDUCE},
-    {"ReduceMin", FORM_REDUCE},
-    {"ReduceSum", FORM_REDUCE},
-    {"Relu", FORM_SAME},
-    {"Reshape", FORM_RESHAPE},
-    {"Resize", FORM_SAME},
-    {"Selu", FORM_SAME},
-    {"Sigmoid", FORM_SAME},
-    {"Slice", FORM_SAME},
-    {"Softmax", FORM_SAME},
-    {"Softplus", FORM_SAME},
-    {"Softsign", FORM_SAME},
-    {"SpaceToDepth", FORM_SAME},
-    {"Split", FORM_SAME},
-    {"Sqrt", FORM_SAME},
-    {"Sub", FORM_BROADCAST},
-    {"Sum", FORM_BROADCAST},
-    {"Tanh", FORM_SAME},
-    {"ThresholdedRelu", FORM_SAME},
-    {"Tile", FORM_SAME},
-    {"Transpose", FORM_TRANSPOSE},
-    {"Unsqueeze", FORM_UNSQUEEZE},
-    {"Upsample", FORM_SAME},
-};
-
-/* NULL for operators that are not listed, and for further outputs, which may differ. */
-static const struct operator_form *find_form(const Onnx__NodeProto *node, const char *name) {
+const struct oq_opset_form *oq_opset_find_form(const Onnx__NodeProto *node, const char *name) {
     const bool first = strcmp(oq_opset_output(node, 0), name) == 0;
     if (!oq_is_default_domain(node->domain) || (!first && strcmp(node->op_type, "Split") != 0)) {
         return NULL;
@@ -166,156 +140,36 @@ static const struct operator_form *find_form(const Onnx__NodeProto *node, const 
     return NULL;
 }
 
-/* ---- Rank ---- */
+/* ---- Element type ---- */
 
-static bool find_rank(const struct oq_opset_body *body, const char *name, int *steps, size_t *rank);
+static int find_type(const struct oq_opset_body *body, const char *name,
+                     struct oq_opset_budget *budget);
 
-static bool highest_rank(const struct oq_opset_body *body, const Onnx__NodeProto *node, int *steps,
-                         size_t *rank) {
-    size_t highest = 0;
-    for (size_t i = 0; i < node->n_input; i++) {
-        size_t own;
-        if (!find_rank(body, node->input[i], steps, &own)) {
-            return false;
-        }
-        highest = own > highest ? own : highest;
-    }
-    *rank = highest;
-    return true;
-}
-
-/* The product of vectors has fewer axes. */
-static bool matmul_rank(const struct oq_opset_body *body, const Onnx__NodeProto *node, int *steps,
-                        size_t *rank) {
-    size_t left, right;
-    if (!find_rank(body, oq_opset_input(node, 0), steps, &left) ||
-        !find_rank(body, oq_opset_input(node, 1), steps, &right) || left < 2 || right < 2) {
-        return false;
-    }
-    *rank = left > right ? left : right;
-    return true;
-}
-
-/* Elements of an input that is a constant vector. */
-static bool constant_length(const struct oq_opset_body *body, const char *name, size_t *length) {
-    const Onnx__TensorProto *tensor = oq_opset_find_constant(body, name);
-    if (tensor == NULL || tensor->n_dims != 1 || tensor->dims[0] < 0) {
-        return false;
-    }
-    *length = (size_t)tensor->dims[0];
-    return true;
-}
-
-static bool unsqueezed_rank(const struct oq_opset_body *body, const Onnx__NodeProto *node,
-                            int *steps, size_t *rank) {
-    size_t n_axes = 0;
-    if (oq_attribute(node, "axes") != NULL) {
-        (void)oq_attribute_ints(node, "axes", &n_axes);
-    } else if (!constant_length(body, oq_opset_input(node, 1), &n_axes)) {
-        return false;
-    }
-    if (n_axes == 0 || !find_rank(body, oq_opset_input(node, 0), steps, rank)) {
-        return false;
-    }
-    *rank += n_axes;
-    return true;
-}
-
-static bool transposed_rank(const struct oq_opset_body *body, const Onnx__NodeProto *node,
-                            int *steps, size_t *rank) {
-    size_t n;
-    if (oq_attribute_ints(node, "perm", &n) == NULL || n == 0) {
-        return find_rank(body, oq_opset_input(node, 0), steps, rank);
-    }
-    *rank = n;
-    return true;
-}
-
-static bool node_rank(const struct oq_opset_body *body, const Onnx__NodeProto *node,
-                      const char *name, int *steps, size_t *rank) {
-    const struct operator_form *form = find_form(node, name);
+static int node_type(const struct oq_opset_body *body, const Onnx__NodeProto *node,
+                     const char *name, struct oq_opset_budget *budget) {
+    const struct oq_opset_form *form = oq_opset_find_form(node, name);
     if (form == NULL) {
-        return false;
+        return 0;
     }
-    switch (form->form) {
-    case FORM_REDUCE:
-        if (oq_attribute_int(node, "keepdims", 1) != 1) {
-            return false;
-        }
-        return find_rank(body, oq_opset_input(node, 0), steps, rank);
-    case FORM_SAME:
-    case FORM_CAST: return find_rank(body, oq_opset_input(node, 0), steps, rank);
-    case FORM_BROADCAST: return highest_rank(body, node, steps, rank);
-    case FORM_MATRIX: *rank = 2; return true;
-    case FORM_MATMUL: return matmul_rank(body, node, steps, rank);
-    case FORM_TRANSPOSE: return transposed_rank(body, node, steps, rank);
-    case FORM_RESHAPE: return constant_length(body, oq_opset_input(node, 1), rank);
-    case FORM_UNSQUEEZE: return unsqueezed_rank(body, node, steps, rank);
+    if (form->form == OQ_FORM_CAST) {
+        return (int)oq_attribute_int(node, "to", 0);
     }
-    return false;
+    if (form->form == OQ_FORM_SHAPE) {
+        return ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
+    }
+    const int type = find_type(body, oq_opset_input(node, 0), budget);
+    /* Weights and the other side of arithmetic are of the same type. */
+    const bool common = form->form == OQ_FORM_BROADCAST || form->form == OQ_FORM_MATMUL ||
+                        form->form == OQ_FORM_CONV || strcmp(node->op_type, "Gemm") == 0 ||
+                        strcmp(node->op_type, "BatchNormalization") == 0;
+    return type != 0 || !common ? type : find_type(body, oq_opset_input(node, 1), budget);
 }
 
-static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *info) {
+const Onnx__TypeProto__Tensor *oq_opset_tensor_type(const Onnx__ValueInfoProto *info) {
     return info == NULL || info->type == NULL ||
                    info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
                ? NULL
                : info->type->tensor_type;
-}
-
-static bool find_rank(const struct oq_opset_body *body, const char *name, int *steps,
-                      size_t *rank) {
-    if (--*steps < 0) {
-        return false;
-    }
-    const struct origin origin = find_origin(body, name);
-    const Onnx__TensorProto *constant = oq_opset_find_constant(body, name);
-    if (constant != NULL) {
-        *rank = constant->n_dims;
-        return true;
-    }
-    if (origin.node != NULL) {
-        return node_rank(origin.body, origin.node, name, steps, rank);
-    }
-    /* Of declared shapes, only those of the model's own inputs are enforced by the runtime. */
-    const Onnx__TypeProto__Tensor *type =
-        origin.body == NULL || origin.body->parent != NULL ? NULL : tensor_type(origin.input);
-    if (type == NULL || type->shape == NULL) {
-        return false;
-    }
-    *rank = type->shape->n_dim;
-    return true;
-}
-
-bool oq_opset_find_rank(const struct oq_opset_body *body, const char *name, size_t *rank) {
-    int steps = STEPS;
-    size_t found;
-    if (!find_rank(body, name, &steps, &found)) {
-        return false;
-    }
-    *rank = found;
-    return true;
-}
-
-/* ---- Element type ---- */
-
-static int find_type(const struct oq_opset_body *body, const char *name, int *steps);
-
-static int node_type(const struct oq_opset_body *body, const Onnx__NodeProto *node,
-                     const char *name, int *steps) {
-    const struct operator_form *form = find_form(node, name);
-    if (form == NULL) {
-        return 0;
-    }
-    if (form->form == FORM_CAST) {
-        return (int)oq_attribute_int(node, "to", 0);
-    }
-    const int type = find_type(body, oq_opset_input(node, 0), steps);
-    /* Weights and the other side of arithmetic are of the same type. */
-    const bool common =
-        form->form == FORM_BROADCAST || form->form == FORM_MATMUL ||
-        strcmp(node->op_type, "Conv") == 0 || strcmp(node->op_type, "ConvTranspose") == 0 ||
-        strcmp(node->op_type, "Gemm") == 0 || strcmp(node->op_type, "BatchNormalization") == 0;
-    return type != 0 || !common ? type : find_type(body, oq_opset_input(node, 1), steps);
 }
 
 static int declared_type(const struct oq_opset_body *body, const char *name) {
@@ -326,15 +180,13 @@ static int declared_type(const struct oq_opset_body *body, const char *name) {
         info = info != NULL ? info : find_info(graph->output, graph->n_output, name);
         info = info != NULL ? info : find_info(graph->input, graph->n_input, name);
     }
-    const Onnx__TypeProto__Tensor *type = tensor_type(info);
+    const Onnx__TypeProto__Tensor *type = oq_opset_tensor_type(info);
     return type == NULL ? 0 : type->elem_type;
 }
 
-static int find_type(const struct oq_opset_body *body, const char *name, int *steps) {
-    if (--*steps < 0) {
-        return 0;
-    }
-    const struct origin origin = find_origin(body, name);
+static int origin_type(const struct oq_opset_body *body, const char *name,
+                       struct oq_opset_budget *budget) {
+    const struct oq_opset_origin origin = oq_opset_find_origin(body, name);
     const Onnx__TensorProto *constant =
         origin.tensor != NULL ? origin.tensor : oq_opset_find_constant(body, name);
     if (constant != NULL) {
@@ -345,11 +197,23 @@ static int find_type(const struct oq_opset_body *body, const char *name, int *st
     }
     const int declared = declared_type(origin.body, name);
     return declared != 0 || origin.node == NULL ? declared
-                                                : node_type(origin.body, origin.node, name, steps);
+                                                : node_type(origin.body, origin.node, name, budget);
+}
+
+static int find_type(const struct oq_opset_body *body, const char *name,
+                     struct oq_opset_budget *budget) {
+    if (budget->depth == 0 || budget->values == 0) {
+        return 0;
+    }
+    budget->values--;
+    budget->depth--;
+    const int type = origin_type(body, name, budget);
+    budget->depth++;
+    return type;
 }
 
 int oq_opset_find_type(const struct oq_opset_body *body, const char *name) {
-    int steps = STEPS;
-    const int type = find_type(body, name, &steps);
+    struct oq_opset_budget budget = OQ_OPSET_BUDGET;
+    const int type = find_type(body, name, &budget);
     return type == 0 ? ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT : type;
 }
