@@ -210,11 +210,11 @@ static bool node_rank(const struct oq_opset_body *body, const Onnx__NodeProto *n
 static bool noted_rank(const struct oq_opset_origin *origin, const char *name,
                        struct oq_opset_budget *budget, size_t *rank) {
     struct oq_map *notes = origin->body->edit->ranks;
-    if (oq_map_get(notes, &origin->node, sizeof origin->node, rank)) {
+    if (oq_map_get(notes, &origin->node, sizeof(void *), rank)) {
         return true;
     }
     return node_rank(origin->body, origin->node, name, budget, rank) &&
-           oq_map_put_copy(notes, &origin->node, sizeof origin->node, *rank);
+           oq_map_put_copy(notes, &origin->node, sizeof(void *), *rank);
 }
 
 static bool origin_rank(const struct oq_opset_body *body, const char *name,
