@@ -33,7 +33,8 @@ class Case:
 
     def feeds(self):
         """The calibration data as one dict per run, of as many rows as the model declares."""
-        steps = {i.name: _rows(i) for i in self.model.graph.input}
+        constants = {i.name for i in self.model.graph.initializer}
+        steps = {i.name: _rows(i) for i in self.model.graph.input if i.name not in constants}
         count = min(len(self.data[name]) // step for name, step in steps.items())
         return [
             {name: self.data[name][k * step : (k + 1) * step] for name, step in steps.items()}

@@ -29,15 +29,25 @@ class Params:
 
 
 class View:
-    """Index of a model's main graph. Nodes are known by name; the tests' models name all of
-    theirs."""
+    """Index of a model's main graph, or of the body `graph` inside `outer`. Nodes are known by
+    name; the tests' models name all of theirs."""
 
-    def __init__(self, model):
+    def __init__(self, model, graph=None, outer=None):
         self.model = model
-        self.graph = model.graph
-        self.initializers = {i.name: i for i in self.graph.initializer}
-        self.producer = {o: n for n in self.graph.node for o in n.output if o}
+        self.graph = graph or model.graph
+        self.initializers = dict(outer.initializers) if outer else {}
+        self.initializers |= {i.name: i for i in self.graph.initializer}
+        self.sparse = {i.values.name for i in self.graph.sparse_initializer}
+        self.producer = dict(outer.producer) if outer else {}
+        self.producer |= {o: n for n in self.graph.node for o in n.output if o}
         self.nodes = {n.name: n for n in self.graph.node if not is_pair(n)}
+
+    def bodies(self):
+        """Views of the bodies of the graph's own control flow."""
+        for node in self.graph.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    yield View(self.model, attribute.g, self)
 
     def consumers(self, tensor):
         return [n for n in self.graph.node if tensor in n.input]
@@ -49,6 +59,13 @@ class View:
         node = self.producer[name]
         assert node.op_type == "Constant", f"{name} is not a constant"
         return numpy_helper.to_array(node.attribute[0].t)
+
+    def is_constant(self, tensor):
+        """Whether nothing that is fed has a part in a tensor."""
+        if tensor in self.initializers or tensor in self.sparse:
+            return True
+        node = self.producer.get(tensor)
+        return node is not None and all(self.is_constant(t) for t in node.input if t)
 
     def dequantizer(self, tensor):
         node = self.producer.get(tensor)
@@ -94,9 +111,17 @@ class View:
                 found[name] = inputs
         return found
 
+    def all_edges(self):
+        """The same of the graph and of all bodies in it."""
+        found = self.edges()
+        for body in self.bodies():
+            found |= body.all_edges()
+        return found
+
     def is_bias(self, tensor):
         """Whether a tensor is a dequantized int32 constant."""
-        constant = self.initializers.get(self.dequantizer(tensor).input[0])
+        dq = self.dequantizer(tensor)
+        constant = self.initializers.get(dq.input[0]) if dq is not None else None
         return constant is not None and constant.data_type == onnx.TensorProto.INT32
 
     def quantized(self):
@@ -130,58 +155,76 @@ def dequantized(params):
 
 def assert_well_formed(model):
     """What every result owes whatever the model: unique names, topological order, nothing
-    dangling, sane parameters."""
-    view = View(model)
-    graph = model.graph
-    known = {i.name for i in graph.input} | set(view.initializers)
+    dangling, sane parameters, in bodies of control flow too."""
+    names = Counter(n.name for n in _all_nodes(model.graph) if n.name)
+    assert not [n for n, count in names.items() if count > 1], "node names repeat"
+    _assert_graph_well_formed(View(model), set())
+    imported = {"" if o.domain == "ai.onnx" else o.domain for o in model.opset_import}
+    used = {"" if n.domain == "ai.onnx" else n.domain for n in _all_nodes(model.graph)}
+    assert used <= imported, "a domain is used but not imported"
+
+
+def _all_nodes(graph):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _all_nodes(attribute.g)
+
+
+def _assert_graph_well_formed(view, outer):
+    graph = view.graph
+    own = [i.name for i in graph.initializer]
+    assert len(set(own)) == len(own), "initializer names repeat"
+    known = outer | {i.name for i in graph.input} | set(own) | view.sparse
     for node in graph.node:
         for tensor in node.input:
             assert not tensor or tensor in known, f"{node.name}: {tensor} is read before it is made"
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _assert_graph_well_formed(View(view.model, attribute.g, view), known)
         for tensor in node.output:
             assert not tensor or tensor not in known, f"{tensor} is made twice"
             known.add(tensor)
     for output in graph.output:
         assert output.name in known, f"output {output.name} is never made"
-    names = Counter(n.name for n in graph.node if n.name)
-    assert not [n for n, count in names.items() if count > 1], "node names repeat"
-    assert len(view.initializers) == len(graph.initializer), "initializer names repeat"
-
+    read = names_read(graph)
     for node in filter(is_pair, graph.node):
-        scale = view.value(node.input[1])
-        assert np.all(np.isfinite(scale)) and np.all(scale > 0), f"{node.name}: scale {scale}"
-        if len(node.input) > 2:
-            assert view.value(node.input[2]).shape == scale.shape, f"{node.name}: zero point"
-        else:  # which would mean uint8
-            assert node.op_type == "DequantizeLinear" and view.is_bias(node.output[0]), (
-                f"{node.name}: no zero point"
-            )
-        assert all(view.consumers(o) or o in {g.name for g in graph.output} for o in node.output), (
-            f"{node.name} is dead"
+        _assert_pair_well_formed(view, node)
+        assert read & set(node.output), f"{node.name} is dead"
+
+
+def _assert_pair_well_formed(view, node):
+    scale = view.value(node.input[1])
+    assert np.all(np.isfinite(scale)) and np.all(scale > 0), f"{node.name}: scale {scale}"
+    if len(node.input) > 2:
+        assert view.value(node.input[2]).shape == scale.shape, f"{node.name}: zero point"
+    else:  # which would mean uint8
+        assert node.op_type == "DequantizeLinear" and view.is_bias(node.output[0]), (
+            f"{node.name}: no zero point"
         )
-    domains = {o.domain for o in model.opset_import}
-    assert {n.domain for n in graph.node} <= domains | {"ai.onnx"}, (
-        "a domain is used but not imported"
-    )
 
 
-def assert_rest_unchanged(original, quantized):
+def assert_rest_unchanged(original, quantized, gone=(), changed=()):
     """Every node of the original is still there, in order and as it was, but for inputs that now
-    come through a pair."""
-    before, after = View(original), View(quantized)
-    order = [n.name for n in original.graph.node]
-    kept = [n.name for n in quantized.graph.node if n.name in set(order) and not is_pair(n)]
-    assert kept == order
-    outputs = {o.name for o in original.graph.output}
+    come through a pair, in bodies of control flow too. The nodes named in `gone` computed constants
+    and are not there: what they computed is an initializer now, or its quantized copy. Those in
+    `changed` have another form."""
+    _assert_graph_unchanged(View(original), View(quantized), gone, changed)
+
+
+def _assert_graph_unchanged(before, after, gone, changed):
+    old_nodes = {n.name: n for n in before.graph.node}
+    new_nodes = {n.name: n for n in after.graph.node}
+    order = [name for name in old_nodes if name not in gone]
+    assert [name for name in new_nodes if name in old_nodes] == order
+    outputs = {o.name for o in before.graph.output}
 
     for name in order:
-        old, new = before.nodes[name], after.nodes[name]
-        stripped = []
-        for node in (old, new):
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
-            del copy.input[:], copy.output[:]
-            stripped.append(copy.SerializeToString(deterministic=True))
-        assert stripped[0] == stripped[1], f"{name} was changed"
+        if name in changed:
+            continue
+        old, new = old_nodes[name], new_nodes[name]
+        assert _without_edges(old) == _without_edges(new), f"{name} was changed"
         assert len(old.input) == len(new.input), name
         for was, now in zip(old.input, new.input):
             assert _same_source(before, after, was, now), f"{name}: input {was} became {now}"
@@ -190,11 +233,46 @@ def assert_rest_unchanged(original, quantized):
                 was in outputs and after.dequantizer(was) is not None and after.source(was) == now
             )
             assert was == now or owned, f"{name}: output {was} became {now}"
-    for name, tensor in after.initializers.items():
-        if name in before.initializers:
-            assert tensor == before.initializers[name], f"initializer {name} was changed"
+    _assert_initializers_unchanged(before, after, gone)
+    for inside, now in zip(before.bodies(), after.bodies(), strict=True):
+        assert list(inside.graph.input) == list(now.graph.input)
+        assert list(inside.graph.output) == list(now.graph.output)
+        _assert_graph_unchanged(inside, now, gone, changed)
+
+
+def _without_edges(node):
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    del copy.input[:], copy.output[:]
+    for attribute in copy.attribute:
+        attribute.ClearField("g")
+    return copy.SerializeToString(deterministic=True)
+
+
+def names_read(graph):
+    """Names of the tensors that anything reads, in the graph and its bodies, or that it returns."""
+    names = {o.name for o in graph.output}
+    for node in graph.node:
+        names |= set(node.input)
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                names |= names_read(attribute.g)
+    return names
+
+
+def _assert_initializers_unchanged(before, after, gone):
+    """Those that are left are as they were, and nothing is there that nobody reads."""
+    read, read_before = names_read(after.graph), names_read(before.graph)
+    made = {o for n in before.graph.node if n.name in gone for o in n.output}
+    was = {i.name: i for i in before.graph.initializer}
+    for tensor in after.graph.initializer:
+        name = tensor.name
+        unread = name in was and (name not in read_before or after.model.training_info)
+        assert name in read or unread, f"initializer {name} is read by nobody"
+        if name in was:
+            assert tensor == was[name], f"initializer {name} was changed"
         else:
-            assert after.consumers(name), f"initializer {name} is read by nobody"
+            assert name not in before.producer or name in made, f"{name} was computed"
 
 
 def _same_source(before, after, was, now):
@@ -203,12 +281,11 @@ def _same_source(before, after, was, now):
     if was == now:
         return True
     dq = after.dequantizer(now)
-    if dq is None:
-        return False
-    if dq.input[0] in after.initializers:
-        return (
-            was in before.initializers and after.value(dq.input[0]).shape == before.value(was).shape
-        )
+    stored = after.initializers.get(now if dq is None else dq.input[0])
+    if stored is not None and was in before.initializers:
+        return after.is_bias(now) or list(stored.dims) == list(before.initializers[was].dims)
+    if stored is not None or dq is None:
+        return stored is not None and before.is_constant(was)
     source = after.source(now)
     if source == was:
         return True
