@@ -7,7 +7,6 @@ import models
 import numpy as np
 import onnx
 import pytest
-import qdq
 from ml_dtypes import bfloat16
 from models import BOTH, FLOAT, INT64, Graph, noise
 from onnx import helper, numpy_helper
@@ -229,7 +228,7 @@ def test_a_constant_that_other_operators_read_too_stays_for_them(bench, target):
 # Already dequantized
 
 
-@pytest.mark.xfail(strict=True, reason="a dequantized weight is quantized again as an activation")
+@pytest.mark.xfail(strict=True, reason="what is dequantized already is quantized again")
 def test_a_weight_that_is_dequantized_already_stays_as_it_is(bench, target):
     """Its scales are someone's choice; the other side of the product is quantized."""
     g = Graph()

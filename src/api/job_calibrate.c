@@ -94,6 +94,32 @@ done:
 
 /* ---- Emit ---------------------------------------------------------------------------------- */
 
+static bool nothing_is_quantized(const struct oq_plan *plan, const struct oq_emit_result *emitted) {
+    for (size_t i = 0; i < plan->n_pairs; i++) {
+        if (emitted->pairs[i].scale > 0.0F) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < plan->n_weights; i++) {
+        if (emitted->weight_channels[i] > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What was prepared for quantization, the opset for one, is of no use without it. */
+static enum onnxptq_status keep_original(struct onnxptq_job *job, struct onnxptq_error *error) {
+    struct oq_model *copy = NULL;
+    OQ_TRY(oq_model_clone(job->original, &copy, error));
+    oq_model_destroy(job->emitted.model);
+    job->emitted.model = copy;
+    oq_report_add_note(&job->report,
+                       "nothing is quantized: the output is a copy of the model; the reasons are "
+                       "listed by node with --verbose and --json");
+    return ONNXPTQ_OK;
+}
+
 enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) {
     struct oq_emit_spec spec = {.graph = job->graph,
                                 .plan = job->plan,
@@ -103,6 +129,9 @@ enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *e
     OQ_TRY(oq_emit(&spec, &job->emitted, error));
     OQ_TRY(oq_report_add_numbers(&job->report, job->graph, job->plan, job->ranges, &job->emitted,
                                  error));
+    if (nothing_is_quantized(job->plan, &job->emitted)) {
+        OQ_TRY(keep_original(job, error));
+    }
     OQ_TRY(oq_writer_create(job->options.quantize.output_path, &job->output, error));
     OQ_TRY(oq_model_write(job->emitted.model, job->output, error));
     OQ_TRY(oq_writer_finish(job->output, error));

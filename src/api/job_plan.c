@@ -210,11 +210,5 @@ enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *e
     };
     OQ_TRY(oq_plan_create(job->graph, &job->plan, error));
     OQ_TRY(oq_target_plan(job->target, &context, job->plan, error));
-    if (job->plan->n_pairs == 0 && job->plan->n_weights == 0) {
-        oq_report_add_note(
-            &job->report,
-            "nothing is quantized: the output is a copy of the model; the reasons are "
-            "listed by node with --verbose and --json");
-    }
     return oq_report_add_nodes(&job->report, job->graph, job->plan, error);
 }
