@@ -3,6 +3,8 @@
  */
 #include "api/declare.h"
 
+#include "model/value_info.h"
+
 static bool read_shape(const Onnx__TensorShapeProto *shape, struct onnxptq_tensor *out) {
     if (shape == NULL || shape->n_dim > ONNXPTQ_MAX_RANK) {
         return false;
@@ -17,17 +19,20 @@ static bool read_shape(const Onnx__TensorShapeProto *shape, struct onnxptq_tenso
     return true;
 }
 
-struct onnxptq_tensor oq_declaration(const Onnx__ValueInfoProto *info) {
-    struct onnxptq_tensor tensor = {.name = info->name ? info->name : ""};
-    if (info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
-        read_shape(info->type->tensor_type->shape, &tensor)) {
-        tensor.type = (enum onnxptq_type)info->type->tensor_type->elem_type;
+/* Unknown dimensions are -1; what is no tensor, or of unknown or excessive rank, has type
+ * UNDEFINED.
+ */
+static struct onnxptq_tensor describe(const Onnx__ValueInfoProto *info) {
+    struct onnxptq_tensor tensor = {.name = oq_text(info->name)};
+    const Onnx__TypeProto__Tensor *declared = oq_value_info_tensor(info);
+    if (declared != NULL && read_shape(declared->shape, &tensor)) {
+        tensor.type = (enum onnxptq_type)declared->elem_type;
     }
     return tensor;
 }
 
 static bool must_be_fed(const struct oq_graph *graph, const Onnx__ValueInfoProto *info) {
-    uint32_t value = oq_graph_find_value(graph, 0, info->name ? info->name : "");
+    uint32_t value = oq_graph_find_value(graph, 0, oq_text(info->name));
     if (value == OQ_NONE) {
         return true;
     }
@@ -46,7 +51,7 @@ enum onnxptq_status oq_declare_inputs(const struct oq_graph *graph, struct oq_ar
     size_t count = 0;
     for (size_t i = 0; i < proto->n_input; i++) {
         if (must_be_fed(graph, proto->input[i])) {
-            list[count++] = oq_declaration(proto->input[i]);
+            list[count++] = describe(proto->input[i]);
         }
     }
     *inputs = list;
@@ -63,7 +68,7 @@ enum onnxptq_status oq_declare_outputs(const struct oq_graph *graph, struct oq_a
         return oq_fail_memory(error, "the model's outputs");
     }
     for (size_t i = 0; i < proto->n_output; i++) {
-        list[i] = oq_declaration(proto->output[i]);
+        list[i] = describe(proto->output[i]);
     }
     *outputs = list;
     *n = proto->n_output;

@@ -7,11 +7,9 @@
 
 #include "model/graph.h"
 
-/* One value: unknown dimensions are -1; what is no tensor, or of unknown or excessive rank, has
- * type UNDEFINED. The name is borrowed from the model. */
-struct onnxptq_tensor oq_declaration(const Onnx__ValueInfoProto *info);
-
-/* What the model must be fed: graph inputs without an initializer, in order. In `arena`. */
+/* What the model must be fed: graph inputs without an initializer, in order. Unknown dimensions are
+ * -1; what is no tensor, or of unknown or excessive rank, has type UNDEFINED. In `arena`, names
+ * borrowed from the model. */
 enum onnxptq_status oq_declare_inputs(const struct oq_graph *graph, struct oq_arena *arena,
                                       const struct onnxptq_tensor **inputs, size_t *n,
                                       struct onnxptq_error *error) OQ_MUST_USE;

@@ -4,6 +4,7 @@
 #include "calib/watch_model.h"
 
 #include "model/edit.h"
+#include "model/value_info.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +14,15 @@
 
 /* ---- Values that are no tensors ---- */
 
-static bool declares_no_tensor(const Onnx__TypeProto *type) {
-    return type != NULL && type->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET &&
-           type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-}
-
 static const Onnx__TypeProto *declared_type(Onnx__ValueInfoProto *const *infos, size_t n,
                                             const char *name) {
-    for (size_t i = 0; i < n; i++) {
-        if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) {
-            return infos[i]->type;
-        }
-    }
-    return NULL;
+    const Onnx__ValueInfoProto *info = oq_value_info_find(infos, n, name);
+    return info == NULL ? NULL : info->type;
+}
+
+static bool is_no_tensor(const Onnx__TypeProto *type) {
+    return type != NULL && type->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET &&
+           type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
 }
 
 bool oq_watch_model_is_no_tensor(const struct oq_graph *graph, uint32_t value_id) {
@@ -36,7 +33,7 @@ bool oq_watch_model_is_no_tensor(const struct oq_graph *graph, uint32_t value_id
     const struct oq_value *value = oq_graph_value(graph, value_id);
     const Onnx__GraphProto *scope = oq_graph_scope(graph, value->scope)->proto;
     if (value->is_input) {
-        return declares_no_tensor(declared_type(scope->input, scope->n_input, value->name));
+        return is_no_tensor(declared_type(scope->input, scope->n_input, value->name));
     }
     if (value->producer == OQ_NONE) {
         return value->sparse_initializer != NULL;

@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "model/model_make.h"
+#include "model/value_info.h"
 
 #include <string.h>
 
@@ -42,7 +43,7 @@ static char **copy_names(struct oq_model *model, const char *const *names, size_
     struct oq_arena *arena = oq_model_arena(model);
     char **copies = oq_arena_array(arena, n, sizeof(char *));
     for (size_t i = 0; copies != NULL && i < n; i++) {
-        copies[i] = oq_arena_strdup(arena, names[i] == NULL ? "" : names[i]);
+        copies[i] = oq_arena_strdup(arena, oq_text(names[i]));
         if (copies[i] == NULL) {
             return NULL;
         }
@@ -61,7 +62,7 @@ Onnx__NodeProto *oq_node_create(struct oq_model *model, const char *name, const 
         return NULL;
     }
     onnx__node_proto__init(node);
-    node->name = oq_arena_strdup(arena, name == NULL ? "" : name);
+    node->name = oq_arena_strdup(arena, oq_text(name));
     node->op_type = oq_arena_strdup(arena, type);
     node->input = copy_names(model, inputs, n_inputs);
     node->output = copy_names(model, outputs, n_outputs);
@@ -212,13 +213,12 @@ bool oq_graph_add_value_info(struct oq_model *model, Onnx__GraphProto *graph, co
     if (proto == NULL) {
         return false;
     }
-    for (size_t i = 0; i < graph->n_value_info; i++) {
-        if (is_named(graph->value_info[i]->name, name)) {
-            graph->value_info[i]->type = proto;
-            return true;
-        }
+    Onnx__ValueInfoProto *info = oq_value_info_find(graph->value_info, graph->n_value_info, name);
+    if (info != NULL) {
+        info->type = proto;
+        return true;
     }
-    Onnx__ValueInfoProto *info = create_value_info(arena, name);
+    info = create_value_info(arena, name);
     if (info == NULL) {
         return false;
     }
@@ -231,13 +231,10 @@ bool oq_graph_add_value_info(struct oq_model *model, Onnx__GraphProto *graph, co
 bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t version) {
     struct oq_arena *arena = oq_model_arena(model);
     Onnx__ModelProto *proto = oq_model_proto(model);
-    const bool standard = oq_is_default_domain(domain);
     bool found = false;
     for (size_t i = 0; i < proto->n_opset_import; i++) {
         Onnx__OperatorSetIdProto *import = proto->opset_import[i];
-        const bool same =
-            standard ? oq_is_default_domain(import->domain) : is_named(import->domain, domain);
-        if (same) {
+        if (oq_same_domain(import->domain, domain)) {
             found = true;
             import->has_version = 1;
             import->version = import->version > version ? import->version : version;
@@ -251,7 +248,7 @@ bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t v
         return false;
     }
     onnx__operator_set_id_proto__init(import);
-    import->domain = oq_arena_strdup(arena, standard ? "" : domain);
+    import->domain = oq_arena_strdup(arena, oq_is_default_domain(domain) ? "" : domain);
     import->has_version = 1;
     import->version = version;
     return import->domain != NULL &&

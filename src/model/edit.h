@@ -30,9 +30,9 @@ bool oq_graph_append_node(struct oq_model *model, Onnx__GraphProto *graph, Onnx_
 /* Replaces the node list; the array is copied into the arena. */
 bool oq_graph_set_nodes(struct oq_model *model, Onnx__GraphProto *graph,
                         Onnx__NodeProto *const *nodes, size_t n);
-/* Adds a graph output with no type, or with type and shape (a negative dimension is unknown). */
+/* Adds a graph output, its type left to the runtime. */
 bool oq_graph_add_output(struct oq_model *model, Onnx__GraphProto *graph, const char *name);
-/* Adds value_info; dimension -1 becomes an unnamed unknown dimension. */
+/* Adds or replaces value_info; a negative dimension is unknown. */
 bool oq_graph_add_value_info(struct oq_model *model, Onnx__GraphProto *graph, const char *name,
                              int type, const int64_t *shape, size_t rank);
 /* Adds an opset import, or raises it; true when the domain is there afterwards. */

@@ -129,7 +129,7 @@ static const Onnx__TensorProto *constant_of_node(const struct oq_graph *graph,
                                                  const Onnx__NodeProto *node) {
     for (size_t i = 0; i < node->n_attribute; i++) {
         const Onnx__AttributeProto *a = node->attribute[i];
-        const char *name = a->name == NULL ? "" : a->name;
+        const char *name = oq_text(a->name);
         if (strcmp(name, "value") == 0 && a->t != NULL) {
             return a->t;
         }

@@ -39,6 +39,11 @@ struct oq_node {
     uint32_t origin;         /* node of the original graph that it comes from, or OQ_NONE */
 };
 
+/* The value of an input; OQ_NONE for one that is empty or not there. */
+static inline uint32_t oq_node_input(const struct oq_node *node, size_t index) {
+    return index < node->proto->n_input ? node->inputs[index] : OQ_NONE;
+}
+
 /* One reading of a value: input `input` of node `node`. */
 struct oq_use {
     uint32_t node, input;
@@ -51,8 +56,8 @@ struct oq_value {
     uint32_t producer_output;
     Onnx__TensorProto *initializer; /* NULL when it has none */
     Onnx__SparseTensorProto *sparse_initializer;
-    bool is_input;  /* of its scope's graph */
-    bool is_output; /* of its scope's graph (also when a body returns an outer value: see below) */
+    bool is_input;             /* of its scope's graph */
+    bool is_output;            /* of its scope's graph, or returned by a body of an inner one */
     const struct oq_use *uses; /* in node order; captures by bodies included */
     uint32_t n_uses;
     bool captured; /* read or returned by a body of an inner scope */
@@ -75,9 +80,9 @@ const struct oq_value *oq_graph_value(const struct oq_graph *graph, uint32_t val
 /* The value that `name` means in `scope` (inner first), or OQ_NONE. */
 uint32_t oq_graph_find_value(const struct oq_graph *graph, uint32_t scope, const char *name);
 
-/* The constant behind a value: its initializer (unless overridable: also a graph input is fine, it
- * counts as constant), or the tensor of a Constant node (attribute value, value_float(s),
- * value_int(s)), seen through Identity. NULL when it is not constant. */
+/* The constant behind a value, seen through Identity: its initializer, which counts as constant
+ * also where a caller could override it as a graph input, or the tensor of a Constant node
+ * (attribute value, value_float(s), value_int(s)). NULL when it is not constant. */
 const Onnx__TensorProto *oq_graph_constant(const struct oq_graph *graph, uint32_t value);
 
 /* Attributes of a node; the default when absent or of another kind. */

@@ -4,7 +4,8 @@
  * each value are listed.
  */
 #include "model/graph_build.h"
-#include "base/size.h"
+
+#include "model/walk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,6 @@ struct builder {
     size_t n_edges, capacity_edges;
     struct onnxptq_error *error;
 };
-
-static const char *text_of(const char *text) {
-    return text == NULL ? "" : text;
-}
 
 static enum onnxptq_status no_memory(const struct builder *builder) {
     return oq_fail_memory(builder->error, "the graph's index");
@@ -67,12 +64,12 @@ static enum onnxptq_status define(struct builder *builder, uint32_t scope, const
 static enum onnxptq_status define_inputs(struct builder *builder, uint32_t scope,
                                          const Onnx__GraphProto *proto) {
     for (size_t i = 0; i < proto->n_input; i++) {
-        const char *name = text_of(proto->input[i]->name);
+        const char *name = oq_text(proto->input[i]->name);
         uint32_t id = 0;
         bool known = false;
         if (name[0] == '\0') {
             return oq_fail(builder->error, ONNXPTQ_ERROR_MODEL,
-                           "input %zu of graph '%s' has no name", i, text_of(proto->name));
+                           "input %zu of graph '%s' has no name", i, oq_text(proto->name));
         }
         OQ_TRY(define(builder, scope, name, &id, &known));
         if (known) {
@@ -91,7 +88,7 @@ static enum onnxptq_status define_initializer(struct builder *builder, uint32_t 
     if (name[0] == '\0') {
         return oq_fail(builder->error, ONNXPTQ_ERROR_MODEL,
                        "an initializer of graph '%s' has no name",
-                       text_of(builder->graph->scopes[scope].proto->name));
+                       oq_text(builder->graph->scopes[scope].proto->name));
     }
     OQ_TRY(define(builder, scope, name, &id, &known));
     struct oq_value *value = &builder->graph->values[id];
@@ -106,12 +103,12 @@ static enum onnxptq_status define_initializers(struct builder *builder, uint32_t
                                                const Onnx__GraphProto *proto) {
     struct oq_value *value;
     for (size_t i = 0; i < proto->n_initializer; i++) {
-        OQ_TRY(define_initializer(builder, scope, text_of(proto->initializer[i]->name), &value));
+        OQ_TRY(define_initializer(builder, scope, oq_text(proto->initializer[i]->name), &value));
         value->initializer = proto->initializer[i];
     }
     for (size_t i = 0; i < proto->n_sparse_initializer; i++) {
         Onnx__SparseTensorProto *sparse = proto->sparse_initializer[i];
-        const char *name = sparse->values == NULL ? "" : text_of(sparse->values->name);
+        const char *name = sparse->values == NULL ? "" : oq_text(sparse->values->name);
         OQ_TRY(define_initializer(builder, scope, name, &value));
         value->sparse_initializer = sparse;
     }
@@ -127,7 +124,7 @@ static enum onnxptq_status define_outputs(struct builder *builder, uint32_t id) 
     }
     node->outputs = outputs;
     for (size_t i = 0; i < proto->n_output; i++) {
-        const char *name = text_of(proto->output[i]);
+        const char *name = oq_text(proto->output[i]);
         bool known = false;
         outputs[i] = OQ_NONE;
         if (name[0] == '\0') {
@@ -170,29 +167,20 @@ static bool calls_function(const struct oq_graph *graph, const Onnx__NodeProto *
         return false;
     }
     const char *domain = oq_is_default_domain(proto->domain) ? "" : proto->domain;
-    const char *key = oq_arena_printf(graph->arena, "%s\n%s\n%s", domain, text_of(proto->op_type),
-                                      text_of(proto->overload));
+    const char *key = oq_arena_printf(graph->arena, "%s\n%s\n%s", domain, oq_text(proto->op_type),
+                                      oq_text(proto->overload));
     return key != NULL && oq_map_get_name(graph->functions, key, NULL);
 }
 
 static bool describe(const struct oq_graph *graph, struct oq_node *node) {
     const Onnx__NodeProto *proto = node->proto;
     const bool standard = oq_is_default_domain(proto->domain);
-    node->op = oq_operator_find(standard ? "" : proto->domain, text_of(proto->op_type));
+    node->op = oq_operator_find(standard ? "" : proto->domain, oq_text(proto->op_type));
     node->foreign = !standard && node->op == NULL;
     node->local_function = calls_function(graph, proto);
     node->origin = proto->has_origin && proto->origin > 0 ? proto->origin - 1 : OQ_NONE;
-    node->op_name =
-        standard ? text_of(proto->op_type)
-                 : oq_arena_printf(graph->arena, "%s::%s", proto->domain, text_of(proto->op_type));
-    node->name = proto->name;
-    if (node->name == NULL || node->name[0] == '\0') {
-        const char *output = "";
-        for (size_t i = 0; i < proto->n_output && output[0] == '\0'; i++) {
-            output = text_of(proto->output[i]);
-        }
-        node->name = oq_arena_printf(graph->arena, "@%s", output);
-    }
+    node->op_name = oq_operator_name(graph->arena, proto->domain, proto->op_type);
+    node->name = oq_node_name(graph->arena, proto);
     return node->op_name != NULL && node->name != NULL;
 }
 
@@ -246,7 +234,7 @@ static enum onnxptq_status collect_functions(struct builder *builder) {
         const Onnx__FunctionProto *function = proto->functions[i];
         const char *domain = oq_is_default_domain(function->domain) ? "" : function->domain;
         const char *key = oq_arena_printf(graph->arena, "%s\n%s\n%s", domain,
-                                          text_of(function->name), text_of(function->overload));
+                                          oq_text(function->name), oq_text(function->overload));
         if (key == NULL || !oq_map_put_name(graph->functions, key, i)) {
             return no_memory(builder);
         }
@@ -298,7 +286,7 @@ static enum onnxptq_status resolve_inputs(struct builder *builder, uint32_t id) 
     }
     node->inputs = inputs;
     for (size_t i = 0; i < proto->n_input; i++) {
-        const char *name = text_of(proto->input[i]);
+        const char *name = oq_text(proto->input[i]);
         inputs[i] = name[0] == '\0' ? OQ_NONE : oq_graph_find_value(graph, node->scope, name);
         if (name[0] == '\0') {
             continue;
@@ -320,12 +308,12 @@ static enum onnxptq_status resolve_outputs(struct builder *builder, uint32_t id)
     struct oq_graph *graph = builder->graph;
     const struct oq_scope *scope = &graph->scopes[id];
     for (size_t i = 0; i < scope->proto->n_output; i++) {
-        const char *name = text_of(scope->proto->output[i]->name);
+        const char *name = oq_text(scope->proto->output[i]->name);
         const uint32_t found = name[0] == '\0' ? OQ_NONE : oq_graph_find_value(graph, id, name);
         if (found == OQ_NONE) {
             return oq_fail(builder->error, ONNXPTQ_ERROR_MODEL,
                            "output '%s' of graph '%s' is defined by nothing in the model", name,
-                           text_of(scope->proto->name));
+                           oq_text(scope->proto->name));
         }
         struct oq_value *value = &graph->values[found];
         value->is_output = true;

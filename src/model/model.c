@@ -261,6 +261,11 @@ bool oq_is_default_domain(const char *domain) {
     return domain == NULL || domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
 }
 
+bool oq_same_domain(const char *a, const char *b) {
+    return oq_is_default_domain(a) ? oq_is_default_domain(b)
+                                   : !oq_is_default_domain(b) && strcmp(a, b) == 0;
+}
+
 int64_t oq_model_opset(const struct oq_model *model) {
     for (size_t i = 0; i < model->proto->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *import = model->proto->opset_import[i];

@@ -53,5 +53,12 @@ int64_t oq_model_opset(const struct oq_model *model);
 
 /* True for the spellings of the default domain: NULL, "" and "ai.onnx". */
 bool oq_is_default_domain(const char *domain);
+/* The same domain, the spellings of the default one being equal. */
+bool oq_same_domain(const char *a, const char *b);
+
+/* "" for a text field that is not there. */
+static inline const char *oq_text(const char *text) {
+    return text == NULL ? "" : text;
+}
 
 #endif

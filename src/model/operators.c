@@ -80,14 +80,20 @@ static const struct oq_operator OPERATORS[] = {
     {"", "Where", OQ_ROLE_WHERE, DATA(1) | DATA(2), NO_WEIGHT},
 };
 
-static int compare_row(const void *key, const void *row) {
-    return strcmp(key, ((const struct oq_operator *)row)->type);
+static int compare_rows(const void *a, const void *b) {
+    const struct oq_operator *one = a, *other = b;
+    const int order = strcmp(one->domain, other->domain);
+    return order != 0 ? order : strcmp(one->type, other->type);
 }
 
 const struct oq_operator *oq_operator_find(const char *domain, const char *type) {
-    if (type == NULL || !oq_is_default_domain(domain)) {
-        return NULL;
-    }
-    return bsearch(type, OPERATORS, sizeof OPERATORS / sizeof OPERATORS[0], sizeof OPERATORS[0],
-                   compare_row);
+    const struct oq_operator key = {.domain = oq_is_default_domain(domain) ? "" : domain,
+                                    .type = oq_text(type)};
+    return bsearch(&key, OPERATORS, sizeof OPERATORS / sizeof OPERATORS[0], sizeof OPERATORS[0],
+                   compare_rows);
+}
+
+bool oq_operator_is_weighted(const struct oq_operator *op) {
+    return op != NULL && (op->role == OQ_ROLE_CONV || op->role == OQ_ROLE_CONV_TRANSPOSE ||
+                          op->role == OQ_ROLE_GEMM || op->role == OQ_ROLE_MATMUL);
 }

@@ -42,6 +42,8 @@ struct oq_operator {
 
 /* The row of (domain, type), or NULL. "ai.onnx" and NULL are spellings of "". */
 const struct oq_operator *oq_operator_find(const char *domain, const char *type);
+/* Conv, ConvTranspose, Gemm or MatMul of the default domain; `op` may be NULL. */
+bool oq_operator_is_weighted(const struct oq_operator *op);
 /* True when the default ONNX domain defines this type, in any opset, whether or not it has a row.
  */
 bool oq_operator_is_onnx(const char *type);

@@ -37,17 +37,12 @@ static enum onnxptq_status verify_node(void *user, Onnx__NodeProto *node,
     return oq_fail(error, ONNXPTQ_ERROR_MODEL, "node '%s' has no operator type", text);
 }
 
-static bool same_domain(const char *a, const char *b) {
-    return oq_is_default_domain(a) ? oq_is_default_domain(b)
-                                   : !oq_is_default_domain(b) && strcmp(a, b) == 0;
-}
-
 static enum onnxptq_status verify_imports(const Onnx__ModelProto *model,
                                           struct onnxptq_error *error) {
     for (size_t i = 0; i < model->n_opset_import; i++) {
         for (size_t j = 0; j < i && j < 64; j++) {
             const Onnx__OperatorSetIdProto *a = model->opset_import[j], *b = model->opset_import[i];
-            if (same_domain(a->domain, b->domain) && a->version != b->version) {
+            if (oq_same_domain(a->domain, b->domain) && a->version != b->version) {
                 return oq_fail(error, ONNXPTQ_ERROR_MODEL,
                                "it imports versions %" PRId64 " and %" PRId64
                                " of operator set '%s' at once; keep one of them",

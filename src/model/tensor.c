@@ -202,7 +202,7 @@ static const uint8_t *typed_data(const struct oq_model *model, const Onnx__Tenso
 
 static enum onnxptq_status check_viewable(const Onnx__TensorProto *tensor,
                                           struct onnxptq_error *error) {
-    const char *name = tensor->name == NULL ? "" : tensor->name;
+    const char *name = oq_text(tensor->name);
     const size_t bits = oq_type_bits(tensor->data_type);
     const bool in_fields = !tensor->has_data_length && !tensor->has_raw_data;
     if (bits == 0 || (bits == 6 && in_fields) || tensor->segment != NULL) {
@@ -218,7 +218,7 @@ static enum onnxptq_status check_viewable(const Onnx__TensorProto *tensor,
 enum onnxptq_status oq_tensor_view(const struct oq_model *model, const Onnx__TensorProto *tensor,
                                    struct oq_tensor_view *out, struct onnxptq_error *error) {
     static const uint8_t nothing[1];
-    const char *name = tensor->name == NULL ? "" : tensor->name;
+    const char *name = oq_text(tensor->name);
     OQ_TRY(check_viewable(tensor, error));
     const enum onnxptq_status status = oq_tensor_check(model, tensor, error);
     if (status != ONNXPTQ_OK) {

@@ -32,7 +32,7 @@ static enum onnxptq_status walk_sparse(const struct walk *walk, struct oq_tensor
 
 static enum onnxptq_status walk_attribute(const struct walk *walk, struct oq_tensor_site site,
                                           Onnx__AttributeProto *attribute) {
-    site.attribute = attribute->name == NULL ? "" : attribute->name;
+    site.attribute = oq_text(attribute->name);
     OQ_TRY(visit_tensor(walk, &site, attribute->t));
     for (size_t i = 0; i < attribute->n_tensors; i++) {
         OQ_TRY(visit_tensor(walk, &site, attribute->tensors[i]));
@@ -69,7 +69,7 @@ static enum onnxptq_status walk_graph(const struct walk *walk, Onnx__GraphProto 
     if (walk->visitor->graph != NULL) {
         OQ_TRY(walk->visitor->graph(walk->visitor->user, graph, walk->error));
     }
-    const struct oq_tensor_site site = {graph->name == NULL ? "" : graph->name, NULL, NULL, false};
+    const struct oq_tensor_site site = {oq_text(graph->name), NULL, NULL, false};
     for (size_t i = 0; i < graph->n_initializer; i++) {
         OQ_TRY(visit_tensor(walk, &site, graph->initializer[i]));
     }
@@ -83,8 +83,7 @@ static enum onnxptq_status walk_function(const struct walk *walk, Onnx__Function
     if (walk->visitor->function != NULL) {
         OQ_TRY(walk->visitor->function(walk->visitor->user, function, walk->error));
     }
-    const struct oq_tensor_site site = {function->name == NULL ? "" : function->name, NULL, NULL,
-                                        false};
+    const struct oq_tensor_site site = {oq_text(function->name), NULL, NULL, false};
     for (size_t i = 0; i < function->n_attribute_proto; i++) {
         OQ_TRY(walk_attribute(walk, site, function->attribute_proto[i]));
     }
@@ -105,23 +104,68 @@ enum onnxptq_status oq_walk_model(Onnx__ModelProto *model, const struct oq_visit
     return ONNXPTQ_OK;
 }
 
-void oq_node_text(const Onnx__NodeProto *node, char *text, size_t size) {
-    if (node->name != NULL && node->name[0] != '\0') {
-        snprintf(text, size, "%s", node->name);
-        return;
+/* ---- Nodes alone ---- */
+
+static bool visit_bodies(const Onnx__AttributeProto *attribute,
+                         bool (*visit)(void *user, Onnx__NodeProto *node), void *user) {
+    if (attribute->g != NULL &&
+        !oq_visit_nodes(attribute->g->node, attribute->g->n_node, visit, user)) {
+        return false;
     }
+    for (size_t i = 0; i < attribute->n_graphs; i++) {
+        const Onnx__GraphProto *graph = attribute->graphs[i];
+        if (!oq_visit_nodes(graph->node, graph->n_node, visit, user)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool oq_visit_nodes(Onnx__NodeProto *const *nodes, size_t n,
+                    bool (*visit)(void *user, Onnx__NodeProto *node), void *user) {
+    for (size_t i = 0; i < n; i++) {
+        if (!visit(user, nodes[i])) {
+            return false;
+        }
+        for (size_t j = 0; j < nodes[i]->n_attribute; j++) {
+            if (!visit_bodies(nodes[i]->attribute[j], visit, user)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- Names ---- */
+
+static const char *first_output(const Onnx__NodeProto *node) {
     const char *output = "";
     for (size_t i = 0; i < node->n_output && output[0] == '\0'; i++) {
-        output = node->output[i] == NULL ? "" : node->output[i];
+        output = oq_text(node->output[i]);
     }
-    snprintf(text, size, "@%s", output);
+    return output;
+}
+
+const char *oq_node_name(struct oq_arena *arena, const Onnx__NodeProto *node) {
+    return oq_text(node->name)[0] != '\0' ? node->name
+                                          : oq_arena_printf(arena, "@%s", first_output(node));
+}
+
+void oq_node_text(const Onnx__NodeProto *node, char *text, size_t size) {
+    const bool named = oq_text(node->name)[0] != '\0';
+    snprintf(text, size, "%s%s", named ? "" : "@", named ? node->name : first_output(node));
+}
+
+const char *oq_operator_name(struct oq_arena *arena, const char *domain, const char *type) {
+    return oq_is_default_domain(domain) ? oq_text(type)
+                                        : oq_arena_printf(arena, "%s::%s", domain, oq_text(type));
 }
 
 void oq_tensor_site_text(const struct oq_tensor_site *site, const Onnx__TensorProto *tensor,
                          char *text, size_t size) {
     const char *kind = site->sparse ? "sparse " : "";
     if (site->attribute == NULL) {
-        snprintf(text, size, "%sinitializer '%s'", kind, tensor->name == NULL ? "" : tensor->name);
+        snprintf(text, size, "%sinitializer '%s'", kind, oq_text(tensor->name));
         return;
     }
     if (site->node == NULL) {

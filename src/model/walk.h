@@ -1,6 +1,6 @@
 /*
  * Visiting every graph, node and tensor of a model: main graph, bodies of control flow, local
- * functions, training graphs. One place knows where things can lie.
+ * functions, training graphs. One place knows where things can lie, and what they are called.
  */
 #ifndef OQ_MODEL_WALK_H
 #define OQ_MODEL_WALK_H
@@ -33,7 +33,17 @@ enum onnxptq_status oq_walk_model(Onnx__ModelProto *model, const struct oq_visit
 void oq_tensor_site_text(const struct oq_tensor_site *site, const Onnx__TensorProto *tensor,
                          char *text, size_t size);
 
-/* Name for messages: the node's own, or "@" + its first output's. Written into `text`. */
+/* Calls `visit` for each node, those in the bodies of control flow included, each before what it
+ * holds. Ends with false when a call does. */
+bool oq_visit_nodes(Onnx__NodeProto *const *nodes, size_t n,
+                    bool (*visit)(void *user, Onnx__NodeProto *node), void *user);
+
+/* Name of a node for messages and patterns: its own, or "@" + its first output that has a name.
+ * Borrowed from the node or made in `arena`; NULL when out of memory. */
+const char *oq_node_name(struct oq_arena *arena, const Onnx__NodeProto *node);
+/* The same, written into `text`. */
 void oq_node_text(const Onnx__NodeProto *node, char *text, size_t size);
+/* "Conv" or "custom_domain::DummyOp". Borrowed or made as above. */
+const char *oq_operator_name(struct oq_arena *arena, const char *domain, const char *type);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "prepare/batch_norm.h"
 
+#include "model/value_info.h"
 #include "prepare/constant_edit.h"
 #include "prepare/constant_find.h"
 #include "prepare/fold.h"
@@ -24,10 +25,6 @@ struct folder {
 };
 
 /* ---- Which ---------------------------------------------------------------------------------- */
-
-static uint32_t input_of(const struct oq_node *node, size_t index) {
-    return index < node->proto->n_input ? node->inputs[index] : OQ_NONE;
-}
 
 static bool has_role(const struct oq_node *node, enum oq_role role) {
     return node->op != NULL && node->op->role == role && !node->local_function;
@@ -53,7 +50,7 @@ static bool is_inference_norm(const struct folder *folder, const struct oq_node 
 
 /* The convolution whose result nothing but `node` reads, or OQ_NONE. */
 static uint32_t convolution_before(const struct folder *folder, const struct oq_node *node) {
-    const uint32_t id = input_of(node, 0);
+    const uint32_t id = oq_node_input(node, 0);
     const struct oq_value *value = id == OQ_NONE ? NULL : oq_graph_value(folder->graph, id);
     if (value == NULL || value->producer == OQ_NONE || value->n_uses != 1 || value->is_output ||
         value->captured) {
@@ -81,12 +78,14 @@ static bool describe_fold(const struct folder *folder, const struct oq_node *con
                              .groups = oq_attribute_int(convolution->proto, "group", 1),
                              .epsilon = oq_attribute_float(norm->proto, "epsilon", 1e-5F)};
     for (size_t i = 1; i < OQ_NORM_INPUTS; i++) {
-        if (!find_constant(folder, input_of(norm, i), &fold->norm[i]) || fold->norm[i] == NULL) {
+        if (!find_constant(folder, oq_node_input(norm, i), &fold->norm[i]) ||
+            fold->norm[i] == NULL) {
             return false;
         }
     }
-    return find_constant(folder, input_of(convolution, 1), &fold->weight) && fold->weight != NULL &&
-           find_constant(folder, input_of(convolution, 2), &fold->bias);
+    return find_constant(folder, oq_node_input(convolution, 1), &fold->weight) &&
+           fold->weight != NULL &&
+           find_constant(folder, oq_node_input(convolution, 2), &fold->bias);
 }
 
 /* ---- The edit ------------------------------------------------------------------------------- */
@@ -94,7 +93,7 @@ static bool describe_fold(const struct folder *folder, const struct oq_node *con
 static bool replace_input(struct folder *folder, uint32_t convolution, uint32_t input,
                           struct oq_spilled data) {
     const struct oq_node *node = oq_graph_node(folder->graph, convolution);
-    const uint32_t value = input_of(node, input);
+    const uint32_t value = oq_node_input(node, input);
     if (value == OQ_NONE) {
         const char *base = oq_text(node->proto->name);
         base = oq_arena_printf(folder->preparation->scratch, "%s_bias",
@@ -104,16 +103,6 @@ static bool replace_input(struct folder *folder, uint32_t convolution, uint32_t 
     struct oq_use *use = &folder->uses[folder->n_uses++];
     *use = (struct oq_use){convolution, input};
     return oq_constant_edit_replace(folder->edit, value, use, 1, data);
-}
-
-static void drop_value_info(Onnx__GraphProto *graph, const char *name) {
-    size_t kept = 0;
-    for (size_t i = 0; i < graph->n_value_info; i++) {
-        if (strcmp(oq_text(graph->value_info[i]->name), name) != 0) {
-            graph->value_info[kept++] = graph->value_info[i];
-        }
-    }
-    graph->n_value_info = kept;
 }
 
 static enum onnxptq_status fold_node(struct folder *folder, uint32_t id,
@@ -141,7 +130,7 @@ static enum onnxptq_status fold_node(struct folder *folder, uint32_t id,
         return oq_fail_memory(error, "a folded BatchNormalization");
     }
     oq_constant_edit_remove(folder->edit, id);
-    drop_value_info(oq_graph_scope(folder->graph, node->scope)->proto, node->proto->output[0]);
+    oq_value_info_remove(oq_graph_scope(folder->graph, node->scope)->proto, node->proto->output[0]);
     node->proto->output[0] = norm->proto->output[0];
     folder->n_folded++;
     return ONNXPTQ_OK;

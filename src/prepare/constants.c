@@ -31,10 +31,10 @@ static const struct oq_operator *operator_of(const struct oq_graph *graph, uint3
 
 static const struct oq_operator *producer_of(const struct search *search,
                                              const struct oq_node *node, size_t input) {
-    if (input >= node->proto->n_input || node->inputs[input] == OQ_NONE) {
-        return NULL;
-    }
-    return operator_of(search->graph, oq_graph_value(search->graph, node->inputs[input])->producer);
+    const uint32_t value = oq_node_input(node, input);
+    return value == OQ_NONE
+               ? NULL
+               : operator_of(search->graph, oq_graph_value(search->graph, value)->producer);
 }
 
 static bool is_result_of(const struct search *search, const struct oq_node *node, size_t input,

@@ -14,11 +14,6 @@ enum mark { UNSEEN, OPEN, KNOWN };
 
 /* ---- Operators ------------------------------------------------------------------------------ */
 
-bool oq_operator_is_weighted(const struct oq_operator *op) {
-    return op != NULL && (op->role == OQ_ROLE_CONV || op->role == OQ_ROLE_CONV_TRANSPOSE ||
-                          op->role == OQ_ROLE_GEMM || op->role == OQ_ROLE_MATMUL);
-}
-
 static bool is_random(const Onnx__NodeProto *node) {
     static const char *const types[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
                                         "RandomNormalLike", "RandomUniform", "RandomUniformLike"};

@@ -34,7 +34,5 @@ struct oq_function *oq_functions_called(const struct oq_functions *functions,
 /* A standard operator without bodies whose results depend on its inputs and attributes alone, and
  * that is no part of a quantization that is there already. */
 bool oq_node_is_pure(const Onnx__NodeProto *node);
-/* Conv, ConvTranspose, Gemm or MatMul of the default domain. */
-bool oq_operator_is_weighted(const struct oq_operator *op);
 
 #endif

@@ -17,11 +17,6 @@ struct list {
     enum onnxptq_status status;
 };
 
-bool oq_same_domain(const char *a, const char *b) {
-    return oq_is_default_domain(a) ? oq_is_default_domain(b)
-                                   : !oq_is_default_domain(b) && strcmp(a, b) == 0;
-}
-
 static Onnx__OperatorSetIdProto *find(Onnx__OperatorSetIdProto *const *imports, size_t n,
                                       const char *domain) {
     for (size_t i = 0; i < n; i++) {

@@ -11,8 +11,6 @@
 enum onnxptq_status oq_prepare_imports(struct oq_preparation *preparation,
                                        struct onnxptq_error *error) OQ_MUST_USE;
 
-/* The same domain, "" and "ai.onnx" being one. */
-bool oq_same_domain(const char *a, const char *b);
 /* Version of `domain` in a list of imports, or 0. */
 int64_t oq_imports_find(Onnx__OperatorSetIdProto *const *imports, size_t n, const char *domain);
 

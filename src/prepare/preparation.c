@@ -62,35 +62,3 @@ void *oq_message_copy(struct oq_model *model, const ProtobufCMessage *message) {
     free(bytes);
     return copy;
 }
-
-/* ---- Nodes ---------------------------------------------------------------------------------- */
-
-static bool visit_bodies(const Onnx__AttributeProto *attribute,
-                         bool (*visit)(void *user, Onnx__NodeProto *node), void *user) {
-    if (attribute->g != NULL &&
-        !oq_visit_nodes(attribute->g->node, attribute->g->n_node, visit, user)) {
-        return false;
-    }
-    for (size_t i = 0; i < attribute->n_graphs; i++) {
-        const Onnx__GraphProto *graph = attribute->graphs[i];
-        if (!oq_visit_nodes(graph->node, graph->n_node, visit, user)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool oq_visit_nodes(Onnx__NodeProto *const *nodes, size_t n,
-                    bool (*visit)(void *user, Onnx__NodeProto *node), void *user) {
-    for (size_t i = 0; i < n; i++) {
-        if (!visit(user, nodes[i])) {
-            return false;
-        }
-        for (size_t j = 0; j < nodes[i]->n_attribute; j++) {
-            if (!visit_bodies(nodes[i]->attribute[j], visit, user)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}

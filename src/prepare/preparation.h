@@ -5,6 +5,7 @@
 #define OQ_PREPARE_PREPARATION_H
 
 #include "model/edit.h"
+#include "model/walk.h"
 #include "prepare/prepare.h"
 
 struct oq_preparation {
@@ -28,15 +29,5 @@ bool oq_preparation_excludes(const struct oq_preparation *preparation, const Onn
 
 /* A deep copy in the model's arena; NULL when out of memory. */
 void *oq_message_copy(struct oq_model *model, const ProtobufCMessage *message);
-
-/* Calls `visit` for each node, those in the bodies of control flow included, each before what it
- * holds. Ends with false when a call does. */
-bool oq_visit_nodes(Onnx__NodeProto *const *nodes, size_t n,
-                    bool (*visit)(void *user, Onnx__NodeProto *node), void *user);
-
-/* "" for NULL. */
-static inline const char *oq_text(const char *text) {
-    return text == NULL ? "" : text;
-}
 
 #endif

@@ -14,8 +14,9 @@ enum { MAX_DEPTH = 64 };
 static bool bound_holds(const struct oq_planner *planner, const struct oq_node *node, size_t input,
                         const char *attribute, bool low) {
     float bound = oq_attribute_float(node->proto, attribute, 0.0F);
-    if (input < node->proto->n_input && node->inputs[input] != OQ_NONE) {
-        const Onnx__TensorProto *tensor = oq_graph_constant(planner->graph, node->inputs[input]);
+    uint32_t value = oq_node_input(node, input);
+    if (value != OQ_NONE) {
+        const Onnx__TensorProto *tensor = oq_graph_constant(planner->graph, value);
         struct oq_tensor_view view;
         if (tensor == NULL || tensor->data_type != ONNXPTQ_TYPE_FLOAT ||
             oq_tensor_view(oq_graph_model(planner->graph), tensor, &view, NULL) != ONNXPTQ_OK ||

@@ -113,7 +113,7 @@ enum onnxptq_status oq_emit_raise_scales(struct oq_emitter *emitter, struct oq_e
 /* Scale of the pair that the node's data input reads; 0 when it reads none. */
 static float data_scale(const struct oq_emitter *emitter, const struct oq_node *node, uint32_t id) {
     uint32_t data = node->op && node->op->weight_input == 0 ? 1 : 0;
-    uint32_t value = data < node->proto->n_input ? node->inputs[data] : OQ_NONE;
+    uint32_t value = oq_node_input(node, data);
     uint32_t pair = value == OQ_NONE ? OQ_NONE : emitter->plan->first_pair[value];
     for (; pair != OQ_NONE; pair = emitter->plan->pairs[pair].next) {
         const struct oq_plan_pair *planned = &emitter->plan->pairs[pair];
@@ -132,7 +132,7 @@ static enum onnxptq_status float_bias_of(struct oq_emitter *emitter, struct oq_e
     const struct oq_node *node = oq_graph_node(emitter->graph, sum->node);
     uint32_t input =
         node->op && node->op->bias_input >= 0 ? (uint32_t)node->op->bias_input : OQ_NONE;
-    sum->bias = input < node->proto->n_input ? node->inputs[input] : OQ_NONE;
+    sum->bias = oq_node_input(node, input);
     const Onnx__TensorProto *constant =
         sum->bias == OQ_NONE ? NULL : oq_graph_constant(emitter->graph, sum->bias);
     sum->input_scale = constant ? data_scale(emitter, node, sum->node) : 0.0F;

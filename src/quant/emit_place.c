@@ -3,6 +3,7 @@
  * weights and biases share.
  */
 #include "base/number.h"
+#include "model/value_info.h"
 #include "quant/emitter.h"
 
 #include <stdlib.h>
@@ -107,14 +108,6 @@ enum onnxptq_status oq_emit_rewire(struct oq_emitter *emitter, struct oq_use use
     return ONNXPTQ_OK;
 }
 
-static void rename_value_info(Onnx__GraphProto *graph, const char *from, const char *to) {
-    for (size_t i = 0; i < graph->n_value_info; i++) {
-        if (graph->value_info[i]->name && strcmp(graph->value_info[i]->name, from) == 0) {
-            graph->value_info[i]->name = (char *)to;
-        }
-    }
-}
-
 void oq_emit_rename(struct oq_emitter *emitter) {
     for (uint32_t i = 0; i < oq_graph_n_values(emitter->graph); i++) {
         char *name = (char *)emitter->float_name[i];
@@ -130,22 +123,16 @@ void oq_emit_rename(struct oq_emitter *emitter) {
                 oq_graph_node(emitter->graph, use.node)->proto->input[use.input] = name;
             }
         }
-        rename_value_info(oq_graph_scope(emitter->graph, value->scope)->proto, value->name, name);
+        const Onnx__GraphProto *graph = oq_graph_scope(emitter->graph, value->scope)->proto;
+        Onnx__ValueInfoProto *info =
+            oq_value_info_find(graph->value_info, graph->n_value_info, value->name);
+        if (info != NULL) {
+            info->name = name;
+        }
     }
 }
 
 /* ---- Removing ------------------------------------------------------------------------------- */
-
-static void remove_value_info(Onnx__GraphProto *graph, const char *name) {
-    size_t kept = 0;
-    for (size_t i = 0; i < graph->n_value_info; i++) {
-        const char *other = graph->value_info[i]->name;
-        if (!other || strcmp(other, name) != 0) {
-            graph->value_info[kept++] = graph->value_info[i];
-        }
-    }
-    graph->n_value_info = kept;
-}
 
 void oq_emit_drop_unread(struct oq_emitter *emitter, uint32_t value) {
     if (oq_model_proto(emitter->model)->n_training_info > 0) {
@@ -168,7 +155,7 @@ void oq_emit_drop_unread(struct oq_emitter *emitter, uint32_t value) {
         } else {
             oq_graph_remove_initializer(graph, unread->name, unread->scope == 0);
         }
-        remove_value_info(graph, unread->name);
+        oq_value_info_remove(graph, unread->name);
     }
 }
 

@@ -5,25 +5,8 @@
  * dimension is fixed only when nothing about the inputs is open and different samples agreed on it;
  * else the rank alone is recorded.
  */
+#include "model/value_info.h"
 #include "quant/emitter.h"
-
-#include <string.h>
-
-static bool has_fixed_shape(const Onnx__ValueInfoProto *info) {
-    const Onnx__TypeProto *type = info->type;
-    if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
-        !type->tensor_type->shape) {
-        return false;
-    }
-    const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
-    for (size_t i = 0; i < shape->n_dim; i++) {
-        if (shape->dim[i]->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ||
-            shape->dim[i]->dim_value < 0) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static bool inputs_are_fixed(const struct oq_emitter *emitter) {
     const Onnx__GraphProto *main_graph = oq_graph_scope(emitter->graph, 0)->proto;
@@ -31,7 +14,7 @@ static bool inputs_are_fixed(const struct oq_emitter *emitter) {
         const char *name = main_graph->input[i]->name;
         uint32_t value = name ? oq_graph_find_value(emitter->graph, 0, name) : OQ_NONE;
         bool constant = value != OQ_NONE && oq_graph_constant(emitter->graph, value);
-        if (!constant && !has_fixed_shape(main_graph->input[i])) {
+        if (!constant && !oq_value_info_is_fixed(main_graph->input[i])) {
             return false;
         }
     }
@@ -39,17 +22,8 @@ static bool inputs_are_fixed(const struct oq_emitter *emitter) {
 }
 
 static bool is_described(const Onnx__GraphProto *graph, const char *name) {
-    for (size_t i = 0; i < graph->n_value_info; i++) {
-        if (graph->value_info[i]->name && strcmp(graph->value_info[i]->name, name) == 0) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < graph->n_output; i++) {
-        if (graph->output[i]->name && strcmp(graph->output[i]->name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return oq_value_info_find(graph->value_info, graph->n_value_info, name) != NULL ||
+           oq_value_info_find(graph->output, graph->n_output, name) != NULL;
 }
 
 static enum onnxptq_status record(struct oq_emitter *emitter, uint32_t id, bool fixed_inputs,

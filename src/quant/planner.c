@@ -24,12 +24,7 @@ const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner,
     if (n->foreign || n->local_function || !is_selected(planner, node, &reason)) {
         return NULL;
     }
-    return n->scope == 0 || oq_planner_is_weighted(n->op) ? n->op : NULL;
-}
-
-bool oq_planner_is_weighted(const struct oq_operator *op) {
-    return op != NULL && (op->role == OQ_ROLE_CONV || op->role == OQ_ROLE_CONV_TRANSPOSE ||
-                          op->role == OQ_ROLE_GEMM || op->role == OQ_ROLE_MATMUL);
+    return n->scope == 0 || oq_operator_is_weighted(n->op) ? n->op : NULL;
 }
 
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node) {
@@ -77,12 +72,6 @@ const struct oq_use *oq_planner_sole_use(const struct oq_planner *planner, uint3
 
 uint32_t oq_planner_producer(const struct oq_planner *planner, uint32_t value) {
     return value == OQ_NONE ? OQ_NONE : oq_graph_value(planner->graph, value)->producer;
-}
-
-const struct oq_operator *oq_planner_producer_row(const struct oq_planner *planner,
-                                                  uint32_t value) {
-    uint32_t producer = oq_planner_producer(planner, value);
-    return producer == OQ_NONE ? NULL : oq_graph_node(planner->graph, producer)->op;
 }
 
 bool oq_planner_role_is(const struct oq_planner *planner, uint32_t node, enum oq_role role) {
@@ -201,7 +190,7 @@ static void classify(struct oq_planner *planner, uint32_t node) {
     } else if (!is_selected(planner, node, &reason)) {
         decision = ONNXPTQ_DECISION_EXCLUDED;
         rule = "excluded";
-    } else if (n->scope != 0 && !oq_planner_is_weighted(n->op)) {
+    } else if (n->scope != 0 && !oq_operator_is_weighted(n->op)) {
         rule = "control-flow-body";
         reason = "in a body of control flow only operators with weights are quantized";
     } else {

@@ -30,8 +30,6 @@ enum onnxptq_status oq_planner_check_memory(const struct oq_planner *planner,
 /* The row of a node if the plan may quantize it: of the default domain and selected by the user; in
  * bodies of control flow weighted operators only. NULL otherwise. */
 const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner, uint32_t node);
-/* Conv, ConvTranspose, Gemm, MatMul. */
-bool oq_planner_is_weighted(const struct oq_operator *op);
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node);
 
 bool oq_planner_is_constant(const struct oq_planner *planner, uint32_t value);
@@ -45,9 +43,8 @@ bool oq_planner_shape(const struct oq_planner *planner, uint32_t value, const in
 
 /* The only reader of a value, which is no graph output and not read by a body; NULL otherwise. */
 const struct oq_use *oq_planner_sole_use(const struct oq_planner *planner, uint32_t value);
-/* The producing node, or OQ_NONE; and its row, or NULL. */
+/* The producing node, or OQ_NONE. */
 uint32_t oq_planner_producer(const struct oq_planner *planner, uint32_t value);
-const struct oq_operator *oq_planner_producer_row(const struct oq_planner *planner, uint32_t value);
 bool oq_planner_role_is(const struct oq_planner *planner, uint32_t node, enum oq_role role);
 /* For a two-operand node: the variable operand when exactly one is constant, else OQ_NONE. */
 uint32_t oq_planner_variable_operand(const struct oq_planner *planner, uint32_t node);
@@ -60,6 +57,6 @@ uint32_t oq_planner_pair(struct oq_planner *planner, uint32_t value, uint32_t no
                          const char *rule, const char *reason);
 
 /* Rules of thumb on sizes: the reason to leave a weighted node float, or NULL. */
-const char *oq_size_rule(const struct oq_planner *planner, uint32_t node);
+const char *oq_size_rule(const struct oq_planner *planner, uint32_t id);
 
 #endif

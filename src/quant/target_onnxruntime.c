@@ -9,6 +9,7 @@
  *   - operators between two pairs (Add, Mul, Concat, pools, Sigmoid, data movement, ...) are joined
  * in, data movement with one scale on both sides. Evidence: docs/targets.md.
  */
+#include "model/value_info.h"
 #include "quant/bridge.h"
 #include "quant/planner.h"
 
@@ -114,16 +115,8 @@ static enum onnxptq_status plan_conv_outputs(struct oq_planner *planner,
 static bool has_open_input(const struct oq_planner *planner) {
     const Onnx__GraphProto *graph = oq_graph_scope(planner->graph, 0)->proto;
     for (size_t i = 0; i < graph->n_input; i++) {
-        const Onnx__TypeProto *type = graph->input[i]->type;
-        if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
-            type->tensor_type->shape == NULL) {
+        if (!oq_value_info_is_fixed(graph->input[i])) {
             return true;
-        }
-        const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
-        for (size_t k = 0; k < shape->n_dim; k++) {
-            if (shape->dim[k]->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
-                return true;
-            }
         }
     }
     return false;

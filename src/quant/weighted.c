@@ -37,13 +37,9 @@ static const Onnx__TensorProto *float_constant(const struct oq_planner *planner,
     return tensor;
 }
 
-static uint32_t input_of(const struct oq_node *node, size_t index) {
-    return index < node->proto->n_input ? node->inputs[index] : OQ_NONE;
-}
-
 static const char *match_conv(const struct oq_planner *planner, const struct oq_node *node,
                               struct weighted *out) {
-    const Onnx__TensorProto *weight = float_constant(planner, input_of(node, 1), 3);
+    const Onnx__TensorProto *weight = float_constant(planner, oq_node_input(node, 1), 3);
     if (weight == NULL) {
         return "its weight is not a float constant";
     }
@@ -65,11 +61,11 @@ static const char *match_conv(const struct oq_planner *planner, const struct oq_
 
 static const char *match_gemm(const struct oq_planner *planner, const struct oq_node *node,
                               struct weighted *out) {
-    const Onnx__TensorProto *weight = float_constant(planner, input_of(node, 1), 2);
+    const Onnx__TensorProto *weight = float_constant(planner, oq_node_input(node, 1), 2);
     if (weight == NULL) {
         return "its weight is not a float constant";
     }
-    bool has_bias = input_of(node, 2) != OQ_NONE;
+    bool has_bias = oq_node_input(node, 2) != OQ_NONE;
     if (planner->target->plain_gemm_only &&
         (oq_attribute_float(node->proto, "alpha", 1.0F) != 1.0F ||
          (has_bias && oq_attribute_float(node->proto, "beta", 1.0F) != 1.0F))) {
@@ -92,7 +88,7 @@ static int matmul_axis(const struct oq_planner *planner, size_t rank, bool on_th
 
 static const char *match_matmul(const struct oq_planner *planner, const struct oq_node *node,
                                 struct weighted *out) {
-    uint32_t a = input_of(node, 0), b = input_of(node, 1);
+    uint32_t a = oq_node_input(node, 0), b = oq_node_input(node, 1);
     if (oq_planner_is_activation(planner, a) && oq_planner_is_activation(planner, b)) {
         out->weight_input = -1;
         return node->scope == 0 ? NULL : "in a body of control flow, and it has no weight";
@@ -123,7 +119,7 @@ static bool is_channel_bias(const Onnx__TensorProto *bias, size_t channels) {
 static const char *match_bias(const struct oq_planner *planner, const struct oq_node *node,
                               struct weighted *out) {
     int index = node->op->bias_input;
-    uint32_t value = index < 0 ? OQ_NONE : input_of(node, (size_t)index);
+    uint32_t value = index < 0 ? OQ_NONE : oq_node_input(node, (size_t)index);
     if (!planner->target->int32_bias || value == OQ_NONE) {
         return NULL;
     }
@@ -150,7 +146,8 @@ static const char *match(const struct oq_planner *planner, uint32_t id, struct w
     } else {
         reason = match_conv(planner, node, out);
     }
-    if (reason == NULL && !oq_planner_is_activation(planner, input_of(node, out->data_input))) {
+    if (reason == NULL &&
+        !oq_planner_is_activation(planner, oq_node_input(node, out->data_input))) {
         reason = "its data input is not a float32, float16 or bfloat16 activation";
     }
     return reason != NULL ? reason : match_bias(planner, node, out);
@@ -201,7 +198,7 @@ static void apply(struct oq_planner *planner, const struct weighted *w) {
 enum onnxptq_status oq_plan_weighted(struct oq_planner *planner, struct onnxptq_error *error) {
     (void)error;
     for (uint32_t node = 0; node < oq_graph_n_nodes(planner->graph); node++) {
-        if (!oq_planner_is_weighted(oq_planner_candidate(planner, node))) {
+        if (!oq_operator_is_weighted(oq_planner_candidate(planner, node))) {
             continue;
         }
         struct weighted w;

@@ -4,6 +4,7 @@
 #include "runtime/probe_list.h"
 
 #include "base/map.h"
+#include "model/walk.h"
 
 #include <stdlib.h>
 
@@ -32,17 +33,9 @@ struct origin {
     size_t n_imports;
 };
 
-static const char *make_op_name(struct oq_arena *arena, const char *domain, const char *type) {
-    if (type == NULL) {
-        type = "";
-    }
-    return oq_is_default_domain(domain) ? oq_arena_strdup(arena, type)
-                                        : oq_arena_printf(arena, "%s::%s", domain, type);
-}
-
 static bool add_function(struct walk *walk, size_t index, Onnx__FunctionProto *proto) {
     struct function *function = &walk->functions[index];
-    const char *op_name = make_op_name(walk->names, proto->domain, proto->name);
+    const char *op_name = oq_operator_name(walk->names, proto->domain, proto->name);
     *function = (struct function){.proto = proto, .next_overload = NOTHING, .next_called = NOTHING};
     if (op_name == NULL) {
         return false;
@@ -88,8 +81,8 @@ static bool add_entry(struct walk *walk, const struct oq_probe_entry *entry) {
 
 static struct oq_probe_entry make_entry(const Onnx__NodeProto *proto, struct origin origin,
                                         const char *op_name, const char *first_node) {
-    return (struct oq_probe_entry){.domain = proto->domain != NULL ? proto->domain : "",
-                                   .type = proto->op_type != NULL ? proto->op_type : "",
+    return (struct oq_probe_entry){.domain = oq_text(proto->domain),
+                                   .type = oq_text(proto->op_type),
                                    .imports = origin.imports,
                                    .n_imports = origin.n_imports,
                                    .op_name = op_name,
@@ -114,60 +107,27 @@ static bool walk_graph_nodes(struct walk *walk) {
     return true;
 }
 
-static const char *make_node_name(struct oq_arena *arena, const Onnx__NodeProto *node) {
-    if (node->name != NULL && node->name[0] != '\0') {
-        return node->name;
-    }
-    for (size_t i = 0; i < node->n_output; i++) {
-        if (node->output[i][0] != '\0') {
-            return oq_arena_printf(arena, "@%s", node->output[i]);
-        }
-    }
-    return "";
-}
+/* The nodes of one function's body. */
+struct body {
+    struct walk *walk;
+    struct origin origin;
+};
 
-static bool walk_body_nodes(struct walk *walk, struct origin origin, Onnx__NodeProto **nodes,
-                            size_t n);
-
-static bool walk_attributes(struct walk *walk, struct origin origin, const Onnx__NodeProto *node) {
-    for (size_t i = 0; i < node->n_attribute; i++) {
-        const Onnx__AttributeProto *attribute = node->attribute[i];
-        if (attribute->g != NULL &&
-            !walk_body_nodes(walk, origin, attribute->g->node, attribute->g->n_node)) {
-            return false;
-        }
-        for (size_t j = 0; j < attribute->n_graphs; j++) {
-            const Onnx__GraphProto *graph = attribute->graphs[j];
-            if (!walk_body_nodes(walk, origin, graph->node, graph->n_node)) {
-                return false;
-            }
-        }
+static bool walk_body_node(void *user, Onnx__NodeProto *node) {
+    const struct body *body = user;
+    struct oq_arena *names = body->walk->names;
+    const char *op_name = oq_operator_name(names, node->domain, node->op_type);
+    const char *name = oq_node_name(names, node);
+    if (op_name == NULL || name == NULL) {
+        return false;
     }
-    return true;
-}
-
-static bool walk_body_nodes(struct walk *walk, struct origin origin, Onnx__NodeProto **nodes,
-                            size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const Onnx__NodeProto *node = nodes[i];
-        const char *op_name = make_op_name(walk->names, node->domain, node->op_type);
-        const char *name = make_node_name(walk->names, node);
-        if (op_name == NULL || name == NULL) {
-            return false;
-        }
-        if (!call_function(walk, op_name)) {
-            struct oq_probe_entry entry = make_entry(node, origin, op_name, name);
-            entry.foreign = !oq_is_default_domain(node->domain) &&
-                            oq_operator_find(node->domain, entry.type) == NULL;
-            if (!add_entry(walk, &entry)) {
-                return false;
-            }
-        }
-        if (!walk_attributes(walk, origin, node)) {
-            return false;
-        }
+    if (call_function(body->walk, op_name)) {
+        return true;
     }
-    return true;
+    struct oq_probe_entry entry = make_entry(node, body->origin, op_name, name);
+    entry.foreign =
+        !oq_is_default_domain(node->domain) && oq_operator_find(node->domain, entry.type) == NULL;
+    return add_entry(body->walk, &entry);
 }
 
 static bool walk_functions(struct walk *walk) {
@@ -176,8 +136,8 @@ static bool walk_functions(struct walk *walk) {
         walk->called = walk->functions[index].next_called;
         for (; index != NOTHING; index = walk->functions[index].next_overload) {
             Onnx__FunctionProto *proto = walk->functions[index].proto;
-            struct origin origin = {proto->opset_import, proto->n_opset_import};
-            if (!walk_body_nodes(walk, origin, proto->node, proto->n_node)) {
+            struct body body = {walk, {proto->opset_import, proto->n_opset_import}};
+            if (!oq_visit_nodes(proto->node, proto->n_node, walk_body_node, &body)) {
                 return false;
             }
         }

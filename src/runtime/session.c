@@ -4,7 +4,7 @@
 #include "runtime/session.h"
 
 #include "base/size.h"
-#include "onnx.pb-c.h"
+#include "model/value_info.h"
 #include "runtime/session_options.h"
 #include "runtime/session_state.h"
 #include "runtime/value.h"
@@ -87,14 +87,9 @@ static enum onnxptq_status read_edge(const struct oq_session *session, count_fn 
 }
 
 static bool lacks_shape(Onnx__ValueInfoProto *const *infos, size_t n, const char *name) {
-    for (size_t i = 0; i < n; i++) {
-        const Onnx__TypeProto *type = infos[i]->type;
-        if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) {
-            return type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
-                   type->tensor_type->shape == NULL;
-        }
-    }
-    return false;
+    const Onnx__TypeProto__Tensor *declared =
+        oq_value_info_tensor(oq_value_info_find(infos, n, name));
+    return declared != NULL && declared->shape == NULL;
 }
 
 static bool has_scalar(const struct oq_session_edge *edge) {
