@@ -231,7 +231,7 @@ static bool origin_rank(const struct oq_opset_body *body, const char *name,
     /* Of declared shapes, only those of the model's own inputs are enforced by the runtime. */
     const Onnx__TypeProto__Tensor *type = origin.body == NULL || origin.body->parent != NULL
                                               ? NULL
-                                              : oq_opset_tensor_type(origin.input);
+                                              : oq_value_info_tensor(origin.input);
     if (type == NULL || type->shape == NULL) {
         return false;
     }

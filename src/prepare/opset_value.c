@@ -8,16 +8,6 @@
 
 /* ---- Where a name comes from ---- */
 
-static const Onnx__ValueInfoProto *find_info(Onnx__ValueInfoProto *const *infos, size_t n,
-                                             const char *name) {
-    for (size_t i = 0; i < n; i++) {
-        if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) {
-            return infos[i];
-        }
-    }
-    return NULL;
-}
-
 struct oq_opset_origin oq_opset_find_origin(const struct oq_opset_body *body, const char *name) {
     for (; body != NULL && name[0] != '\0'; body = body->parent) {
         struct oq_opset_origin origin = {.body = body};
@@ -30,7 +20,7 @@ struct oq_opset_origin oq_opset_find_origin(const struct oq_opset_body *body, co
             origin.tensor = (const Onnx__TensorProto *)(uintptr_t)address;
         }
         if (body->graph != NULL) {
-            origin.input = find_info(body->graph->input, body->graph->n_input, name);
+            origin.input = oq_value_info_find(body->graph->input, body->graph->n_input, name);
         }
         if (origin.tensor != NULL || origin.input != NULL) {
             return origin;
@@ -165,22 +155,15 @@ static int node_type(const struct oq_opset_body *body, const Onnx__NodeProto *no
     return type != 0 || !common ? type : find_type(body, oq_opset_input(node, 1), budget);
 }
 
-const Onnx__TypeProto__Tensor *oq_opset_tensor_type(const Onnx__ValueInfoProto *info) {
-    return info == NULL || info->type == NULL ||
-                   info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-               ? NULL
-               : info->type->tensor_type;
-}
-
 static int declared_type(const struct oq_opset_body *body, const char *name) {
     const Onnx__GraphProto *graph = body->graph;
     const Onnx__ValueInfoProto *info = NULL;
     if (graph != NULL) {
-        info = find_info(graph->value_info, graph->n_value_info, name);
-        info = info != NULL ? info : find_info(graph->output, graph->n_output, name);
-        info = info != NULL ? info : find_info(graph->input, graph->n_input, name);
+        info = oq_value_info_find(graph->value_info, graph->n_value_info, name);
+        info = info != NULL ? info : oq_value_info_find(graph->output, graph->n_output, name);
+        info = info != NULL ? info : oq_value_info_find(graph->input, graph->n_input, name);
     }
-    const Onnx__TypeProto__Tensor *type = oq_opset_tensor_type(info);
+    const Onnx__TypeProto__Tensor *type = oq_value_info_tensor(info);
     return type == NULL ? 0 : type->elem_type;
 }
 

@@ -5,6 +5,7 @@
 #ifndef OQ_PREPARE_OPSET_VALUE_H
 #define OQ_PREPARE_OPSET_VALUE_H
 
+#include "model/value_info.h"
 #include "prepare/opset_edit.h"
 
 /* The tensor behind a name: an initializer that no caller can replace, or a Constant; else NULL. */
@@ -30,8 +31,6 @@ struct oq_opset_origin {
     const Onnx__ValueInfoProto *input; /* or the graph input; replaceable initializers have both */
 };
 struct oq_opset_origin oq_opset_find_origin(const struct oq_opset_body *body, const char *name);
-/* NULL when `info` is NULL, has no type or is no tensor. */
-const Onnx__TypeProto__Tensor *oq_opset_tensor_type(const Onnx__ValueInfoProto *info);
 
 /* What an operator does to rank and type. */
 enum oq_form {
