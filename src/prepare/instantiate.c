@@ -220,7 +220,7 @@ static enum onnxptq_status rename_infos(const struct instance *instance, const s
                                         Onnx__ValueInfoProto *const *infos, size_t n) {
     for (size_t i = 0; i < n; i++) {
         OQ_TRY(rename_read(instance, scope, &infos[i]->name));
-        if (infos[i]->name[0] == '\0') {
+        if (oq_text(infos[i]->name)[0] == '\0') {
             return broken(instance, "a graph in it returns an input that the call leaves out:",
                           oq_text(instance->call->op_type));
         }
