@@ -65,6 +65,7 @@ test: build asan
 
 .PHONY: test-full
 test-full: build asan fuzz-build
+	@tools/setup trt
 	@tools/test --full
 
 .PHONY: fuzz
