@@ -21,6 +21,9 @@ static void print_literal(FILE *file, const char *text) {
 }
 
 static void print_absolute(FILE *file, const char *path) {
+    while (path[0] == '.' && path[1] == '/') {
+        path += 1 + strspn(path + 1, "/");
+    }
     char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
     size_t size = (folder ? strlen(folder) : 0) + strlen(path) + 2;
     char *absolute = malloc(size);

@@ -8,6 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Names in a file may hold line breaks and terminals' escape sequences; a message is one line. */
+static void make_one_line(char *text) {
+    for (unsigned char *p = (unsigned char *)text; *p != '\0'; p++) {
+        if (*p < 0x20 || *p == 0x7F) {
+            *p = '\t' <= *p && *p <= '\r' ? ' ' : '?';
+        }
+    }
+}
+
 enum onnxptq_status oq_fail(struct onnxptq_error *error, enum onnxptq_status status,
                             const char *format, ...) {
     if (error != NULL) {
@@ -16,6 +25,7 @@ enum onnxptq_status oq_fail(struct onnxptq_error *error, enum onnxptq_status sta
         error->status = status;
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
+        make_one_line(error->message);
     }
     return status;
 }
@@ -54,5 +64,6 @@ enum onnxptq_status oq_prefix(struct onnxptq_error *error, enum onnxptq_status s
     memmove(error->message + length, error->message, kept);
     memcpy(error->message, prefix, length);
     error->message[length + kept] = '\0';
+    make_one_line(error->message);
     return status;
 }

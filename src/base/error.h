@@ -10,7 +10,8 @@
 #define OQ_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 #define OQ_MUST_USE __attribute__((warn_unused_result))
 
-/* Stores status and formatted message in `error` (may be NULL) and returns `status`. */
+/* Stores status and formatted message in `error` (may be NULL) and returns `status`. Control
+ * characters are replaced: the message is one line. */
 enum onnxptq_status oq_fail(struct onnxptq_error *error, enum onnxptq_status status,
                             const char *format, ...) OQ_PRINTF(3, 4);
 

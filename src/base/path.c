@@ -56,6 +56,9 @@ char *oq_path_absolute(const char *path) {
     if (path[0] == '/') {
         return strdup(path);
     }
+    while (path[0] == '.' && path[1] == '/') {
+        path += 1 + strspn(path + 1, "/");
+    }
     char *folder = current_folder();
     char *absolute = folder == NULL ? NULL : oq_path_join(folder, path);
     free(folder);

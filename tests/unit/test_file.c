@@ -253,6 +253,9 @@ static void test_paths(void **state) {
     char *absolute = oq_path_absolute("some/file");
     assert_true(absolute[0] == '/' && strstr(absolute, "/some/file") != NULL);
     free(absolute);
+    absolute = oq_path_absolute(".//./some/file");
+    assert_true(strstr(absolute, "/some/file") != NULL && strstr(absolute, "/./") == NULL);
+    free(absolute);
     assert_true(oq_path_is_folder(*state));
     assert_false(oq_path_is_folder("/dev/null"));
     assert_true(oq_path_same_file("/", "/../"));
@@ -326,6 +329,11 @@ static void test_messages(void **state) {
     assert_int_equal(oq_prefix(NULL, ONNXPTQ_ERROR_DATA, "x"), ONNXPTQ_ERROR_DATA);
     assert_int_equal(oq_prefix(&error, ONNXPTQ_OK, "x"), ONNXPTQ_OK);
     assert_string_equal(error.message, "cannot go: fact 7");
+    /* Names come from files: a message stays one line, and harmless on a terminal. */
+    (void)oq_fail(&error, ONNXPTQ_ERROR_MODEL, "node '%s'", "a\nb\r\tc\033[31m\x7F\xC3\xA9");
+    assert_string_equal(error.message, "node 'a b  c?[31m?\xC3\xA9'");
+    (void)oq_prefix(&error, ONNXPTQ_ERROR_MODEL, "tensor '%s': ", "x\ny");
+    assert_string_equal(error.message, "tensor 'x y': node 'a b  c?[31m?\xC3\xA9'");
     memset(error.message, 'm', sizeof error.message);
     error.message[sizeof error.message - 1] = '\0';
     (void)oq_prefix(&error, ONNXPTQ_ERROR_DATA, "prefix ");
