@@ -7,6 +7,7 @@
 #include "quant/target.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Init and copy ------------------------------------------------------------------------- */
@@ -225,6 +226,21 @@ enum onnxptq_status oq_options_check(const struct oq_options *options,
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
+static enum onnxptq_status check_output_folder(const char *output, struct onnxptq_error *error) {
+    char *folder = oq_path_folder(output);
+    if (folder == NULL) {
+        return oq_fail_memory(error, "a path");
+    }
+    enum onnxptq_status status =
+        oq_path_is_folder(folder)
+            ? ONNXPTQ_OK
+            : oq_fail(error, ONNXPTQ_ERROR_IO,
+                      "cannot write output '%s': there is no folder '%s'; create it first", output,
+                      folder);
+    free(folder);
+    return status;
+}
+
 static enum onnxptq_status check_output(const struct onnxptq_quantize_options *q,
                                         struct onnxptq_error *error) {
     if (oq_path_is_folder(q->output_path)) {
@@ -238,6 +254,7 @@ static enum onnxptq_status check_output(const struct onnxptq_quantize_options *q
             "replace it",
             q->output_path);
     }
+    OQ_TRY(check_output_folder(q->output_path, error));
     struct oq_writer *probe = NULL;
     OQ_TRY(oq_writer_create(q->output_path, &probe, error));
     oq_writer_destroy(probe);
@@ -250,6 +267,12 @@ enum onnxptq_status oq_options_check_files(const struct oq_options *options,
     if (!oq_path_exists(q->model_path)) {
         return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read model '%s': no such file",
                        q->model_path);
+    }
+    if (q->data_path != NULL && !oq_path_exists(q->data_path)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "cannot read calibration data '%s': there is no such file or folder; check "
+                       "--data",
+                       q->data_path);
     }
     return check_output(q, error);
 }

@@ -217,6 +217,7 @@ static void test_files(void **state) {
     assert_int_equal(check_files("/bin/sh", out, false), ONNXPTQ_OK);
     assert_int_equal(access(out, F_OK), -1);
     assert_int_equal(check_files("/bin/sh", inside, false), ONNXPTQ_ERROR_IO);
+    assert_non_null(strstr(error.message, "/missing'; create it"));
     assert_int_equal(check_files("/bin/sh", folder, true), ONNXPTQ_ERROR_IO);
     assert_non_null(strstr(error.message, "directory"));
 
