@@ -12,6 +12,7 @@ import models
 import numpy as np
 import onnx
 import pytest
+import qdq
 from onnx import TensorProto, helper
 
 
@@ -489,6 +490,21 @@ def test_nan_in_the_data(bench):
         )
     else:
         run.failed("X")
+
+
+def test_nothing_but_nan_in_the_data(bench):
+    """What would read it stays float, and the report does not claim otherwise."""
+    case = models.two_convolutions()
+    case.data["X"][:] = np.nan
+    run = bench.quantize(case).ok()
+    assert qdq.View(run.model).quantized() == set()
+    report = run.json
+    assert report["tensors"] == report["weights"] == [] and not report["summary"]["quantized"]
+    for node in report["nodes"]:
+        assert node["decision"] == "float"
+        assert (node["rule"] == "numbers") == (node["op"] == "Conv"), node
+    notes = " ".join(report["notes"])
+    assert "'X'" in notes and "no finite number" in notes and "nothing is quantized" in notes
 
 
 # Output

@@ -48,7 +48,7 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
     OQ_TRY(oq_graph_build(job->original, &job->graph, error));
     OQ_TRY(oq_probe_require_all(job->runtime, job->graph, error));
     OQ_TRY(oq_selection_create(options, job->graph, &job->selection, error));
-    OQ_TRY(oq_report_add_nodes(&job->report, job->graph, NULL, error));
+    OQ_TRY(oq_report_add_nodes(&job->report, job->graph, NULL, NULL, error));
     return oq_declare_inputs(job->graph, job->report.arena, &report->inputs, &report->n_inputs,
                              error);
 }
@@ -210,5 +210,5 @@ enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *e
     };
     OQ_TRY(oq_plan_create(job->graph, &job->plan, error));
     OQ_TRY(oq_target_plan(job->target, &context, job->plan, error));
-    return oq_report_add_nodes(&job->report, job->graph, job->plan, error);
+    return oq_report_add_nodes(&job->report, job->graph, job->plan, NULL, error);
 }

@@ -12,8 +12,6 @@
 
 /* An output below this is worth an alarm: the noise is a tenth of the signal's energy. */
 #define LOW_SQNR_DB 10.0
-/* How many tensors a note names before it only counts. */
-#define MAX_NAMED 8
 
 enum onnxptq_status oq_report_init(struct oq_report *report, struct onnxptq_error *error) {
     *report = (struct oq_report){.public = {.struct_size = sizeof report->public}};
@@ -64,8 +62,8 @@ void oq_report_add_note(struct oq_report *report, const char *format, ...) {
 
 /* ---- Decisions ----------------------------------------------------------------------------- */
 
-static struct onnxptq_node_report describe_node(const struct oq_node *node,
-                                                const struct oq_plan_node *planned) {
+static struct onnxptq_node_report
+describe_node(const struct oq_node *node, const struct oq_plan_node *planned, bool left_float) {
     struct onnxptq_node_report report = {
         .name = node->name,
         .op = node->op_name,
@@ -78,122 +76,29 @@ static struct onnxptq_node_report describe_node(const struct oq_node *node,
         report.rule = planned->rule;
         report.reason = planned->reason;
     }
+    if (left_float) {
+        report.decision = ONNXPTQ_DECISION_FLOAT;
+        report.rule = "numbers";
+        report.reason = "what it reads has no range or scale that int8 can hold; the notes say why";
+    }
     return report;
 }
 
 enum onnxptq_status oq_report_add_nodes(struct oq_report *report, const struct oq_graph *graph,
-                                        const struct oq_plan *plan, struct onnxptq_error *error) {
+                                        const struct oq_plan *plan, const bool *left_float,
+                                        struct onnxptq_error *error) {
     uint32_t n = oq_graph_n_nodes(graph);
     struct onnxptq_node_report *nodes = oq_arena_array(report->arena, n, sizeof *nodes);
     if (nodes == NULL) {
         return oq_fail_memory(error, "the report of nodes");
     }
     for (uint32_t i = 0; i < n; i++) {
-        nodes[i] = describe_node(oq_graph_node(graph, i), plan != NULL ? &plan->nodes[i] : NULL);
+        nodes[i] = describe_node(oq_graph_node(graph, i), plan != NULL ? &plan->nodes[i] : NULL,
+                                 left_float != NULL && left_float[i]);
     }
     report->public.nodes = nodes;
     report->public.n_nodes = n;
     return ONNXPTQ_OK;
-}
-
-/* ---- Numbers ------------------------------------------------------------------------------- */
-
-static struct onnxptq_tensor_report describe_pair(const struct oq_graph *graph,
-                                                  const struct oq_plan_pair *pair,
-                                                  struct oq_quant_params params,
-                                                  const struct oq_statistics *range) {
-    return (struct onnxptq_tensor_report){
-        .name = oq_graph_value(graph, pair->value)->name,
-        .type = pair->spec.type,
-        .scale = (double)params.scale,
-        .zero_point = params.zero_point,
-        .min = pair->has_fixed_range ? pair->fixed_min : range->min,
-        .max = pair->has_fixed_range ? pair->fixed_max : range->max,
-        .rule = pair->rule,
-        .reason = pair->reason,
-    };
-}
-
-/* Adds "'a', 'b', ... and 3 more" piece by piece. */
-static void append_name(char *text, size_t size, size_t index, const char *name) {
-    size_t used = strlen(text);
-    if (index < MAX_NAMED) {
-        snprintf(text + used, size - used, "%s'%.100s'", index ? ", " : "", name);
-    }
-}
-
-static void note_dropped(struct oq_report *report, const char *names, size_t n) {
-    if (n > MAX_NAMED) {
-        oq_report_add_note(report,
-                           "%zu tensors never held a finite value on the calibration samples and "
-                           "stay float: %s and %zu more",
-                           n, names, n - MAX_NAMED);
-    } else if (n > 0) {
-        oq_report_add_note(report,
-                           "%zu tensor%s never held a finite value on the calibration samples and "
-                           "stay%s float: %s",
-                           n, n > 1 ? "s" : "", n > 1 ? "" : "s", names);
-    }
-}
-
-static enum onnxptq_status add_pairs(struct oq_report *report, const struct oq_graph *graph,
-                                     const struct oq_plan *plan, const struct oq_statistics *ranges,
-                                     const struct oq_quant_params *params,
-                                     struct onnxptq_error *error) {
-    struct onnxptq_tensor_report *tensors =
-        oq_arena_array(report->arena, plan->n_pairs, sizeof *tensors);
-    if (tensors == NULL) {
-        return oq_fail_memory(error, "the report of tensors");
-    }
-    size_t n = 0, n_dropped = 0;
-    char dropped[1024] = "";
-    for (size_t i = 0; i < plan->n_pairs; i++) {
-        const struct oq_plan_pair *pair = &plan->pairs[i];
-        if (params[i].scale > 0) {
-            tensors[n++] = describe_pair(graph, pair, params[i], &ranges[pair->value]);
-        } else {
-            append_name(dropped, sizeof dropped, n_dropped++,
-                        oq_graph_value(graph, pair->value)->name);
-        }
-    }
-    note_dropped(report, dropped, n_dropped);
-    report->public.tensors = tensors;
-    report->public.n_tensors = n;
-    return ONNXPTQ_OK;
-}
-
-static enum onnxptq_status add_weights(struct oq_report *report, const struct oq_graph *graph,
-                                       const struct oq_plan *plan,
-                                       const struct oq_emit_result *emitted,
-                                       struct onnxptq_error *error) {
-    struct onnxptq_weight_report *weights =
-        oq_arena_array(report->arena, plan->n_weights, sizeof *weights);
-    if (weights == NULL) {
-        return oq_fail_memory(error, "the report of weights");
-    }
-    for (size_t i = 0; i < plan->n_weights; i++) {
-        const struct oq_plan_weight *weight = &plan->weights[i];
-        weights[i] = (struct onnxptq_weight_report){
-            .name = oq_graph_value(graph, weight->value)->name,
-            .type = weight->spec.type,
-            .axis = weight->axis,
-            .channels = emitted->weight_channels[i],
-            .scale_min = (double)emitted->weight_scale_min[i],
-            .scale_max = (double)emitted->weight_scale_max[i],
-        };
-    }
-    report->public.weights = weights;
-    report->public.n_weights = plan->n_weights;
-    return ONNXPTQ_OK;
-}
-
-enum onnxptq_status oq_report_add_numbers(struct oq_report *report, const struct oq_graph *graph,
-                                          const struct oq_plan *plan,
-                                          const struct oq_statistics *ranges,
-                                          const struct oq_emit_result *emitted,
-                                          struct onnxptq_error *error) {
-    OQ_TRY(add_pairs(report, graph, plan, ranges, emitted->pairs, error));
-    return add_weights(report, graph, plan, emitted, error);
 }
 
 /* ---- Quality ------------------------------------------------------------------------------- */

@@ -27,12 +27,13 @@ void oq_report_add_stage(struct oq_report *report, const char *name, double seco
 /* A line for the user; one that is there already is not added again. Lost when out of memory. */
 void oq_report_add_note(struct oq_report *report, const char *format, ...) OQ_PRINTF(2, 3);
 
-/* `plan` NULL: only what they are is known yet. */
+/* `plan` NULL: only what they are is known yet. `left_float`, one per node, may be NULL: what the
+ * emitter had to leave float. */
 enum onnxptq_status oq_report_add_nodes(struct oq_report *report, const struct oq_graph *graph,
-                                        const struct oq_plan *plan, struct onnxptq_error *error)
-    OQ_MUST_USE;
-/* Pairs (those that were dropped become a note) and weights. `ranges`: one per value of the graph.
- */
+                                        const struct oq_plan *plan, const bool *left_float,
+                                        struct onnxptq_error *error) OQ_MUST_USE;
+/* What was emitted: pairs, weights, nodes and the emitter's notes. `ranges`: one per value of the
+ * graph. */
 enum onnxptq_status oq_report_add_numbers(struct oq_report *report, const struct oq_graph *graph,
                                           const struct oq_plan *plan,
                                           const struct oq_statistics *ranges,
