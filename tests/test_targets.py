@@ -346,6 +346,7 @@ def test_size_rules_of_tensorrt(bench, case, kept):
     (node,) = (n for n in report["nodes"] if n["name"] == "op")
     assert node["decision"] == ("quantized" if kept else "float"), node
     assert node["rule"] and node["reason"]
+    assert kept or "--size-rules off" in node["reason"]
     assert qdq.View(onnx.load(out)).quantized() == ({"op"} if kept else set())
 
 

@@ -157,8 +157,8 @@ static const char *float_reason(const struct oq_operator *op) {
         return "its neighbours are not all quantized, so it would run in float anyway";
     case OQ_ROLE_ACTIVATION:
     case OQ_ROLE_BATCH_NORM:
-        return "fused into its neighbours or precision-hungry; a Q/DQ pair inside the chain costs "
-               "speed";
+        return "part of a chain that the target fuses, or in need of float accuracy; a Q/DQ pair "
+               "here costs speed";
     case OQ_ROLE_POOL_MAX:
     case OQ_ROLE_MOVEMENT: return "moves elements only; quantization passes through it";
     case OQ_ROLE_POOL_AVERAGE:

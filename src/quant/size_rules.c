@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+/* What the user can do about it. */
+#define OVERRIDE "; --size-rules off quantizes it all the same"
+
 enum {
     SMALL = 16,          /* channels, rows or columns below this do not fill an integer tile */
     CHANNEL_STEP = 8,    /* channels that integer kernels take in multiples of */
@@ -43,13 +46,13 @@ static const char *conv_rule(const struct oq_planner *planner, const struct oq_n
     int64_t group = oq_attribute_int(node->proto, "group", 1);
     if (group > 1) {
         bool good = c_out % CHANNEL_STEP == 0 && all_at_least(kernel, kernel_rank, 3);
-        return good ? NULL : "a grouped convolution with few channels or a thin kernel";
+        return good ? NULL : "a grouped convolution with few channels or a thin kernel" OVERRIDE;
     }
     bool from_input = oq_graph_value(planner->graph, node->inputs[0])->is_input;
     bool aligned = c_out % CHANNEL_STEP == 0 || per_group % CHANNEL_STEP == 0;
     bool good = aligned && all_equal(kernel, kernel_rank) &&
                 (from_input || c_out >= SMALL || per_group >= SMALL);
-    return good ? NULL : "a convolution with too few channels for an integer kernel";
+    return good ? NULL : "a convolution with too few channels for an integer kernel" OVERRIDE;
 }
 
 static bool any_is_one(const int64_t *shape, size_t rank) {
@@ -82,7 +85,8 @@ static const char *product_rule(const struct oq_planner *planner, const struct o
         bool vector = constant ? rank < 3 && any_is_one(shape, rank)
                                : rank < 2 || shape[rank - 1] == 1 || shape[rank - 2] == 1;
         if (vector) {
-            return "a matrix-vector product: bound by memory, not by arithmetic";
+            return "a matrix-vector product in a run of one sample: bound by memory, not by "
+                   "arithmetic" OVERRIDE;
         }
     }
     if (!shape_of(planner, node->inputs[1], &shape, &rank) || rank < 2) {
@@ -91,7 +95,8 @@ static const char *product_rule(const struct oq_planner *planner, const struct o
     bool transposed =
         node->op->role == OQ_ROLE_GEMM && oq_attribute_int(node->proto, "transB", 0) != 0;
     int64_t n = shape[rank - (transposed ? 2 : 1)], k = shape[rank - (transposed ? 1 : 2)];
-    return n < SMALL || k < SMALL ? "a matrix product too small for an integer kernel" : NULL;
+    return n < SMALL || k < SMALL ? "a matrix product too small for an integer kernel" OVERRIDE
+                                  : NULL;
 }
 
 /* Operators that may stand between the products of an attention block and its Softmax. */
@@ -161,7 +166,7 @@ static const char *attention_rule(const struct oq_planner *planner, uint32_t id)
         scores = id;
     }
     return scores != OQ_NONE && is_long(planner, scores)
-               ? "attention over a long sequence: its fused float kernel is faster"
+               ? "attention over a long sequence: its fused float kernel is faster" OVERRIDE
                : NULL;
 }
 
