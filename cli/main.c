@@ -27,7 +27,29 @@ static enum exit_code run_command(struct console *console, const struct command 
     return code;
 }
 
+/* An option of a command, given before the command or without one. */
+static bool is_command_option(const char *word) {
+    size_t n = 0;
+    const struct option_row *rows = option_rows(&n);
+    size_t length = strcspn(word, "=");
+    for (size_t i = 0; i < n; i++) {
+        bool is_long = strncmp(word, "--", 2) == 0 && strlen(rows[i].name) == length - 2 &&
+                       strncmp(word + 2, rows[i].name, length - 2) == 0;
+        bool is_short = rows[i].letter != 0 && word[0] == '-' && word[1] == rows[i].letter;
+        if (is_long || is_short) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum exit_code refuse_word(struct console *console, const char *word) {
+    if (is_command_option(word)) {
+        return console_fail_text(console, ONNXPTQ_ERROR_USAGE, "onnxptq --help",
+                                 "no command before option '%s'; begin with 'onnxptq quantize' or "
+                                 "'onnxptq inspect'",
+                                 word);
+    }
     const char *names[8] = {"--help", "--version"};
     size_t n = 0;
     const struct command *commands = command_rows(&n);

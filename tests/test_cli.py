@@ -1,7 +1,9 @@
 """The command line: usage errors, help, options, samples, reproducibility."""
 
 import json
+import os
 import re
+import shutil
 
 import harness
 import models
@@ -44,6 +46,13 @@ def scale_of(run, node="conv1"):
 def test_wrong_usage(args):
     run = harness.run_cli(*args)
     assert run.code == 2 and not run.out and "--help" in run.err, str(run)
+
+
+def test_an_option_without_a_command():
+    """Not `unknown`: it is one of quantize's."""
+    for option in ("--data", "--data=x.npz", "-o"):
+        run = harness.run_cli(option, "x.npz")
+        assert run.code == 2 and "no command" in run.err and option in run.err, str(run)
 
 
 @pytest.mark.parametrize(
@@ -284,6 +293,21 @@ def test_output_over_input(bench):
     assert qdq.View(onnx.load(model)).quantized() == {"conv1", "conv2"}
     harness.assert_quality(case, onnx.load(model))
     assert harness.files_in(bench.inside) == ["calib.npz", "model.onnx"]
+
+
+def test_the_library_in_the_lines_to_copy(bench):
+    """Its path is absolute, and looks like what was given."""
+    case = models.motivating()
+    bench.write_model(case.model)
+    bench.write_data(case.data)
+    shutil.copy(harness.library("dummy"), bench.inside / "libmyops.so")
+    words = ["quantize", "model.onnx", "-o", "q.onnx", "--data", "calib.npz"]
+    for given in ("./libmyops.so", "libmyops.so", ".//./libmyops.so"):
+        run = harness.run_cli(
+            *words, "--custom-op-lib", given, "--force", cwd=os.path.realpath(bench.inside)
+        )
+        path = os.path.realpath(bench.inside / "libmyops.so")
+        assert f'register_custom_ops_library("{path}")' in run.ok().out
 
 
 def test_odd_paths(bench):
