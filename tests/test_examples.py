@@ -1,8 +1,10 @@
 """The examples, built as a stranger builds them: against the installed library, with pkg-config."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 
 import harness
 import models
@@ -119,3 +121,58 @@ def test_the_public_header_is_c_and_cpp(prefix):
     for compiler, language in (("cc", "c"), ("c++", "c++")):
         if shutil.which(compiler):
             run(compiler, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", language, header)
+
+
+# What the README shows
+
+
+def readme_blocks(language):
+    text = (harness.ROOT / "README.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def readme_commands():
+    """Every command line that begins with onnxptq, as one line."""
+    text = (harness.ROOT / "README.md").read_text().replace("\\\n", " ")
+    return re.findall(r"^ {4}(onnxptq .*)$", text, re.MULTILINE)
+
+
+@pytest.fixture
+def reader(bench):
+    """The folder of someone who follows the README, and the environment with the command."""
+    case = models.motivating()
+    for node in case.model.graph.node:
+        if node.name == "conv2":
+            node.name = "/head/conv"
+    bench.write_model(case.model)
+    bench.write_data(case.data)
+    shutil.copy(harness.library("dummy"), bench.inside / "libmyops.so")
+    path = f"{harness.CLI.parent}:{os.environ['PATH']}"
+    return bench.inside, {**os.environ, "PATH": path}
+
+
+def test_readme_commands(reader):
+    folder, env = reader
+    commands = readme_commands()
+    assert len(commands) >= 3
+    for command in commands:
+        run("bash", "-c", command, cwd=folder, env=env)
+        result = folder / "model.int8.onnx"
+        assert result.exists() == (" quantize " in command)
+        result.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
+def test_readme_c(reader, pkg_config):
+    folder, _ = reader
+    (source,) = readme_blocks("c")
+    (folder / "program.c").write_text(source)
+    program, env = compiled(folder / "program.c", folder, pkg_config)
+    run(program, cwd=folder, env=env)
+    onnx.checker.check_model(onnx.load(folder / "model.int8.onnx"))
+
+
+def test_readme_python(reader):
+    folder, env = reader
+    (source,) = readme_blocks("python")
+    assert "'name': 'Y'" in run(sys.executable, "-c", source, cwd=folder, env=env)
