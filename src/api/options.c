@@ -268,11 +268,5 @@ enum onnxptq_status oq_options_check_files(const struct oq_options *options,
         return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read model '%s': no such file",
                        q->model_path);
     }
-    if (q->data_path != NULL && !oq_path_exists(q->data_path)) {
-        return oq_fail(error, ONNXPTQ_ERROR_IO,
-                       "cannot read calibration data '%s': there is no such file or folder; check "
-                       "--data",
-                       q->data_path);
-    }
     return check_output(q, error);
 }

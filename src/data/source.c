@@ -63,6 +63,12 @@ static enum onnxptq_status check_options(const struct onnxptq_quantize_options *
             "cannot apply input shapes or ranges: they are for random data; leave them out or "
             "use --random-data");
     }
+    if (options->data_path != NULL && !oq_path_exists(options->data_path)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "cannot read calibration data '%s': there is no such file or folder; check "
+                       "--data",
+                       options->data_path);
+    }
     return ONNXPTQ_OK;
 }
 
