@@ -125,8 +125,9 @@ void onnxptq_job_destroy(struct onnxptq_job *job) {
     oq_writer_destroy(job->output);
     oq_emit_result_reset(&job->emitted);
     oq_plan_destroy(job->plan);
-    free(job->ranges);
-    free(job->trace);
+    size_t n_values = job->graph != NULL ? oq_graph_n_values(job->graph) : 0;
+    oq_statistics_free(job->ranges, n_values);
+    oq_statistics_free(job->trace, n_values);
     oq_data_close(job->source);
     oq_weight_file_destroy(job->weights);
     oq_selection_destroy(job->prepared_selection);

@@ -8,44 +8,37 @@
 
 #include <math.h>
 
-/* Elements; a block with a non-finite element is read twice, from the nearest cache. */
-#define BLOCK 4096
-
-bool oq_minmax_supports(enum oq_minmax_level level) {
-    switch (level) {
-    case OQ_MINMAX_BASE: return true;
-#if defined(__x86_64__)
-    case OQ_MINMAX_AVX2: return __builtin_cpu_supports("avx2");
-    case OQ_MINMAX_AVX512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-#else
-    case OQ_MINMAX_AVX2:
-    case OQ_MINMAX_AVX512: return false;
-#endif
-    case OQ_MINMAX_LEVELS: break;
-    }
-    return false;
-}
-
-enum oq_minmax_level oq_minmax_best(void) {
-    if (oq_minmax_supports(OQ_MINMAX_AVX512)) {
-        return OQ_MINMAX_AVX512;
-    }
-    return oq_minmax_supports(OQ_MINMAX_AVX2) ? OQ_MINMAX_AVX2 : OQ_MINMAX_BASE;
-}
+#define BLOCK                                                                                      \
+    4096 /* elements; a block with a far or non-finite element is read twice, from nearest cache   \
+          */
 
 struct oq_extremes oq_extremes_none(void) {
-    return (struct oq_extremes){.min = (double)INFINITY, .max = -(double)INFINITY};
+    return (struct oq_extremes){.min = (double)INFINITY,
+                                .max = -(double)INFINITY,
+                                .near_min = (double)INFINITY,
+                                .near_max = -(double)INFINITY,
+                                .far_least = (double)INFINITY};
+}
+
+static void lower(double *least, double other) {
+    if (other < *least) {
+        *least = other;
+    }
+}
+
+static void raise_to(double *greatest, double other) {
+    if (other > *greatest) {
+        *greatest = other;
+    }
 }
 
 void oq_extremes_merge(struct oq_extremes *extremes, const struct oq_extremes *other) {
-    if (other->min < extremes->min) {
-        extremes->min = other->min;
-    }
-    if (other->max > extremes->max) {
-        extremes->max = other->max;
-    }
+    lower(&extremes->min, other->min);
+    raise_to(&extremes->max, other->max);
+    lower(&extremes->near_min, other->near_min);
+    raise_to(&extremes->near_max, other->near_max);
+    lower(&extremes->far_least, other->far_least);
+    extremes->n_far += other->n_far;
     extremes->n_nan += other->n_nan;
     extremes->n_infinite += other->n_infinite;
 }
@@ -72,21 +65,29 @@ static double value_f64(int64_t bits) {
     return value;
 }
 
-/* oq_minmax_<name>(level, data, n): blocks of elements with their loop; a block is read again,
- * element by element masked, when its largest magnitude says that something in it is not finite.
- * Adding 0.0 turns -0.0 into 0.0. */
-#define DEFINE_FLOAT(name, key_type, infinity_bits)                                                \
+/* run_<name>(level, data, n): blocks of elements with their loop; a block is read again, with near,
+ * far and other elements kept apart, when its largest magnitude says that not all are near. Adding
+ * 0.0 turns -0.0 into 0.0. */
+#define DEFINE_FLOAT(name, key_type, far_bits)                                                     \
     static struct oq_extremes extremes_##name(const struct keys_##name *keys) {                    \
         struct oq_extremes extremes = oq_extremes_none();                                          \
         if (keys->min <= keys->max) {                                                              \
-            extremes.min = value_##name(key_##name(keys->min)) + 0.0;                              \
-            extremes.max = value_##name(key_##name(keys->max)) + 0.0;                              \
+            extremes.near_min = value_##name(key_##name(keys->min)) + 0.0;                         \
+            extremes.near_max = value_##name(key_##name(keys->max)) + 0.0;                         \
+            extremes.min = extremes.near_min;                                                      \
+            extremes.max = extremes.near_max;                                                      \
         }                                                                                          \
+        if (keys->n_far > 0) {                                                                     \
+            lower(&extremes.min, value_##name(key_##name(keys->far_min)));                         \
+            raise_to(&extremes.max, value_##name(key_##name(keys->far_max)));                      \
+            extremes.far_least = value_##name(keys->far_least);                                    \
+        }                                                                                          \
+        extremes.n_far = (uint64_t)keys->n_far;                                                    \
         extremes.n_nan = (uint64_t)keys->n_nan;                                                    \
         extremes.n_infinite = (uint64_t)keys->n_infinite;                                          \
         return extremes;                                                                           \
     }                                                                                              \
-    static struct oq_extremes run_##name(enum oq_minmax_level level, const unsigned char *data,    \
+    static struct oq_extremes run_##name(enum oq_vector_level level, const unsigned char *data,    \
                                          size_t n) {                                               \
         const struct loops_##name *loops = &all_##name[level];                                     \
         struct oq_extremes extremes = oq_extremes_none();                                          \
@@ -94,30 +95,28 @@ static double value_f64(int64_t bits) {
             const unsigned char *block = data + done * sizeof(key_type);                           \
             size_t size = n - done < BLOCK ? n - done : BLOCK;                                     \
             struct keys_##name keys = loops->fast(block, size);                                    \
-            if (keys.magnitude >= (infinity_bits)) {                                               \
+            if (keys.magnitude >= (far_bits))                                                      \
                 keys = loops->masked(block, size);                                                 \
-            }                                                                                      \
             struct oq_extremes more = extremes_##name(&keys);                                      \
             oq_extremes_merge(&extremes, &more);                                                   \
         }                                                                                          \
         return extremes;                                                                           \
     }
 
-DEFINE_FLOAT(f16, int16_t, OQ_F16_INFINITY)
-DEFINE_FLOAT(bf16, int16_t, OQ_BF16_INFINITY)
-DEFINE_FLOAT(f32, int32_t, OQ_F32_INFINITY)
-DEFINE_FLOAT(f64, int64_t, OQ_F64_INFINITY)
+DEFINE_FLOAT(f16, int16_t, OQ_F16_FAR)
+DEFINE_FLOAT(bf16, int16_t, OQ_BF16_FAR)
+DEFINE_FLOAT(f32, int32_t, OQ_F32_FAR)
+DEFINE_FLOAT(f64, int64_t, OQ_F64_FAR)
 
 /* ---- Integers ---- */
 
 #define DEFINE_INTEGER(name, value_type)                                                           \
-    static struct oq_extremes run_##name(enum oq_minmax_level level, const unsigned char *data,    \
+    static struct oq_extremes run_##name(enum oq_vector_level level, const unsigned char *data,    \
                                          size_t n) {                                               \
         struct oq_extremes extremes = oq_extremes_none();                                          \
         (void)level;                                                                               \
-        if (n == 0) {                                                                              \
+        if (n == 0)                                                                                \
             return extremes;                                                                       \
-        }                                                                                          \
         value_type low, high;                                                                      \
         memcpy(&low, data, sizeof low);                                                            \
         high = low;                                                                                \
@@ -127,8 +126,8 @@ DEFINE_FLOAT(f64, int64_t, OQ_F64_INFINITY)
             low = value < low ? value : low;                                                       \
             high = value > high ? value : high;                                                    \
         }                                                                                          \
-        extremes.min = (double)low;                                                                \
-        extremes.max = (double)high;                                                               \
+        extremes.min = extremes.near_min = (double)low;                                            \
+        extremes.max = extremes.near_max = (double)high;                                           \
         return extremes;                                                                           \
     }
 
@@ -143,7 +142,7 @@ DEFINE_INTEGER(u64, uint64_t)
 
 /* ---- By type ---- */
 
-typedef struct oq_extremes (*run_fn)(enum oq_minmax_level level, const unsigned char *data,
+typedef struct oq_extremes (*run_fn)(enum oq_vector_level level, const unsigned char *data,
                                      size_t n);
 
 static const run_fn runs[] = {
@@ -160,6 +159,6 @@ bool oq_minmax_knows(int type) {
     return type >= 0 && (size_t)type < sizeof runs / sizeof runs[0] && runs[type] != NULL;
 }
 
-struct oq_extremes oq_minmax_run(enum oq_minmax_level level, int type, const void *data, size_t n) {
+struct oq_extremes oq_minmax_run(enum oq_vector_level level, int type, const void *data, size_t n) {
     return runs[type](level, data, n);
 }

@@ -1,6 +1,6 @@
 /*
- * The kernels behind statistics.c: finite minimum and maximum of an array, and how many elements
- * are not finite.
+ * The kernels behind measure.c: finite minimum and maximum of an array, of all and of
+ * those that are no mask, and how many elements are not finite.
  *
  * Floats are compared as integers: flipping the lower bits of negative numbers makes the order of
  * the bit patterns the order of the values, so one integer loop serves every float type, compilers
@@ -10,23 +10,26 @@
 #ifndef OQ_CALIB_MINMAX_H
 #define OQ_CALIB_MINMAX_H
 
+#include "calib/vector.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* min > max while nothing is finite. 64-bit integers are rounded to double, which keeps their
- * order. */
+/* From here on a magnitude is "far": no layer computes it, but masks are made of it (the lowest
+ * float, -1e9). Kept apart, so that a mask does not have to swallow the range of the rest
+ * (range.h). 2^24; 2^15 for float16, whose lowest number is -65504. */
+#define OQ_FAR_EXPONENT 24
+#define OQ_FAR_EXPONENT_F16 15
+
+/* Of the finite elements; min > max while there are none. 64-bit integers are rounded to double,
+ * which keeps their order. Integers are never far. */
 struct oq_extremes {
     double min, max;
-    uint64_t n_nan, n_infinite;
+    double near_min, near_max; /* of those that are not far; near_min > near_max: none */
+    double far_least;          /* least magnitude of a far one; infinite: none */
+    uint64_t n_far, n_nan, n_infinite;
 };
-
-/* Instruction sets that the loops are compiled for. BASE is what every processor of the platform
- * has (NEON on aarch64). */
-enum oq_minmax_level { OQ_MINMAX_BASE, OQ_MINMAX_AVX2, OQ_MINMAX_AVX512, OQ_MINMAX_LEVELS };
-
-bool oq_minmax_supports(enum oq_minmax_level level); /* by this processor */
-enum oq_minmax_level oq_minmax_best(void);
 
 struct oq_extremes oq_extremes_none(void);
 void oq_extremes_merge(struct oq_extremes *extremes, const struct oq_extremes *other);
@@ -34,6 +37,6 @@ void oq_extremes_merge(struct oq_extremes *extremes, const struct oq_extremes *o
 /* True for the types that hold numbers we can read. */
 bool oq_minmax_knows(int type);
 /* n elements of a type that is known, at any alignment. */
-struct oq_extremes oq_minmax_run(enum oq_minmax_level level, int type, const void *data, size_t n);
+struct oq_extremes oq_minmax_run(enum oq_vector_level level, int type, const void *data, size_t n);
 
 #endif

@@ -14,6 +14,8 @@ struct watch {
     struct oq_statistics *statistics;
     uint32_t *values; /* those of the spec; OQ_NONE where a value turned out to be no tensor */
     size_t sample;    /* first of the current run */
+    struct oq_measure_scratch *scratch; /* NULL: no histograms */
+    bool out_of_memory;
     bool cpu_only;
     struct oq_observer_hook hook;
     struct oq_session *session;
@@ -29,8 +31,11 @@ static bool observe(void *user, const struct oq_observed *tensor) {
     if (spec->produced != NULL) {
         spec->produced(spec->produced_user, spec->values[tensor->slot]);
     }
-    oq_statistics_update(&watch->statistics[tensor->slot], tensor, watch->sample);
-    return true;
+    if (!oq_statistics_update(&watch->statistics[tensor->slot], tensor, watch->sample,
+                              watch->scratch)) {
+        watch->out_of_memory = true;
+    }
+    return !watch->out_of_memory;
 }
 
 /* ---- The session ---- */
@@ -116,6 +121,9 @@ static enum onnxptq_status run_samples(struct watch *watch, const size_t *sample
     watch->sample = samples[0];
     OQ_TRY(oq_data_read(watch->spec->source, samples, n, watch->inputs, error));
     enum onnxptq_status status = oq_session_run(watch->session, watch->inputs, NULL, error);
+    if (watch->out_of_memory) {
+        return oq_fail_memory(error, "the statistics of a tensor");
+    }
     return status == ONNXPTQ_OK ? status : prefix_samples(watch, samples, n, status, error);
 }
 
@@ -151,29 +159,40 @@ static enum onnxptq_status prepare_watch(struct watch *watch, struct onnxptq_err
     return watch->inputs != NULL ? ONNXPTQ_OK : oq_fail_memory(error, "the inputs of the model");
 }
 
+static enum onnxptq_status watch_all(struct watch *watch, struct onnxptq_error *error) {
+    const struct oq_watch_spec *spec = watch->spec;
+    for (size_t i = 0; i < spec->n_values; i++) {
+        oq_statistics_init(&watch->statistics[i]);
+    }
+    if (spec->histograms) {
+        watch->scratch = oq_measure_scratch_create();
+        if (watch->scratch == NULL) {
+            return oq_fail_memory(error, "the histograms");
+        }
+    }
+    OQ_TRY(prepare_watch(watch, error));
+    return run_all(watch, error);
+}
+
 enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statistics *statistics,
                              struct onnxptq_error *error) {
     if (spec->n_values == 0) {
         return ONNXPTQ_OK;
     }
-    struct oq_statistics *scratch = calloc(spec->n_values, sizeof *scratch);
-    if (scratch == NULL) {
+    struct watch watch = {.spec = spec, .statistics = calloc(spec->n_values, sizeof *statistics)};
+    if (watch.statistics == NULL) {
         return oq_fail_memory(error, "the statistics");
     }
-    struct watch watch = {.spec = spec, .statistics = scratch};
-    for (size_t i = 0; i < spec->n_values; i++) {
-        oq_statistics_init(&scratch[i]);
-    }
-    enum onnxptq_status status = prepare_watch(&watch, error);
+    enum onnxptq_status status = watch_all(&watch, error);
     if (status == ONNXPTQ_OK) {
-        status = run_all(&watch, error);
-    }
-    if (status == ONNXPTQ_OK) {
-        memcpy(statistics, scratch, spec->n_values * sizeof *scratch);
+        memcpy(statistics, watch.statistics, spec->n_values * sizeof *statistics);
+        free(watch.statistics);
+    } else {
+        oq_statistics_free(watch.statistics, spec->n_values);
     }
     oq_session_destroy(watch.session);
+    oq_measure_scratch_destroy(watch.scratch);
     free(watch.inputs);
     free(watch.values);
-    free(scratch);
     return status;
 }

@@ -21,6 +21,7 @@ struct oq_watch_spec {
     size_t max_runs;        /* 0: all */
     const uint32_t *values; /* value ids to watch, in any scope */
     size_t n_values;
+    bool histograms;   /* count the elements of float tensors, besides their extremes */
     const char *stage; /* "trace" or "calibrate", for progress and messages */
     const struct oq_log *log;
     /* One per value of the graph, from an earlier trace, or NULL: recorded as shapes of the results
@@ -33,8 +34,9 @@ struct oq_watch_spec {
     bool no_prepacking; /* weights so large that packed copies of them must not be made */
 };
 
-/* statistics[i] belongs to values[i]. Values that cannot be watched (sequences, optionals) come out
- * with seen == 0. Fails when a run fails; the message names the sample. */
+/* statistics[i] belongs to values[i], to be reset by the caller. Values that cannot be watched
+ * (sequences, optionals) come out with seen == 0. Fails when a run fails; the message names the
+ * sample. */
 enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statistics *statistics,
                              struct onnxptq_error *error) OQ_MUST_USE;
 

@@ -30,9 +30,10 @@ static enum onnxptq_status record(struct oq_emitter *emitter, uint32_t id, bool 
                                   struct onnxptq_error *error) {
     const struct oq_value *value = oq_graph_value(emitter->graph, id);
     struct oq_statistics seen = emitter->spec->ranges[id];
+    seen.histogram = NULL; /* not ours */
     bool fixed = fixed_inputs && seen.seen > 1;
-    if (emitter->spec->trace) {
-        oq_statistics_merge(&seen, &emitter->spec->trace[id]);
+    if (emitter->spec->trace && !oq_statistics_merge(&seen, &emitter->spec->trace[id])) {
+        return oq_fail_memory(error, "value_info");
     }
     const char *name = emitter->float_name[id] ? emitter->float_name[id] : value->name;
     Onnx__GraphProto *graph = oq_graph_scope(emitter->graph, value->scope)->proto;
