@@ -49,15 +49,26 @@ void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t
     }
 }
 
-/* Extent / codes as a float that is normal and by which no code overflows; 0 when there is no such
- * float. */
-static float scale_of(double extent, double codes) {
-    double exact = extent / codes;
-    float scale = exact > (double)FLT_MAX ? FLT_MAX : (float)exact;
-    while (!isfinite(scale * (float)codes)) {
+static double largest_float(const struct oq_quant_spec *spec) {
+    switch ((int)oq_quant_float_type(spec)) {
+    case ONNXPTQ_TYPE_FLOAT16: return (double)HALF_LARGEST;
+    case ONNXPTQ_TYPE_BFLOAT16: return (double)BFLOAT16_LARGEST;
+    default: return (double)FLT_MAX;
+    }
+}
+
+/* The scale as it is stored, by which a code `farthest` from the zero point stays finite; 0 when
+ * that is no normal float. */
+static float fit_scale(const struct oq_quant_spec *spec, double exact, double farthest) {
+    double largest = largest_float(spec);
+    float scale = (float)fmin(exact, largest / farthest);
+    if (scale < FLT_MIN) {
+        return 0.0F;
+    }
+    while ((double)oq_quant_storable_scale(spec, scale) * farthest > largest) {
         scale = nextafterf(scale, 0.0F);
     }
-    return scale >= FLT_MIN ? scale : 0.0F;
+    return oq_quant_storable_scale(spec, scale);
 }
 
 static int32_t clamp_code(double code, int32_t low, int32_t high) {
@@ -82,14 +93,10 @@ static struct oq_quant_params symmetric_params(const struct oq_quant_spec *spec,
     int32_t low, high;
     oq_quant_code_range(spec, &low, &high);
     double extent = fmax(-min, max);
-    if (is_signed(spec->type)) {
-        float scale = scale_of(extent, (double)high);
-        return (struct oq_quant_params){scale > 0.0F ? oq_quant_storable_scale(spec, scale) : 1.0F,
-                                        0};
-    }
-    float scale = scale_of(2.0 * extent, (double)high);
-    return (struct oq_quant_params){scale > 0.0F ? oq_quant_storable_scale(spec, scale) : 1.0F,
-                                    high / 2 + 1};
+    int32_t zero_point = is_signed(spec->type) ? 0 : high / 2 + 1;
+    double exact = (is_signed(spec->type) ? extent : 2.0 * extent) / (double)high;
+    float scale = fit_scale(spec, exact, (double)zero_point - (double)low);
+    return (struct oq_quant_params){scale > 0.0F ? scale : 1.0F, zero_point};
 }
 
 struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *spec, double min,
@@ -100,11 +107,13 @@ struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *sp
     }
     int32_t low, high;
     oq_quant_code_range(spec, &low, &high);
-    float scale = scale_of(max - min, (double)high - (double)low);
+    double codes = (double)high - (double)low, exact = (max - min) / codes;
+    /* The longer side of the range in codes, and one more where the zero point is rounded. */
+    double side = exact > 0.0 ? ceil(fmax(-min, max) / exact) + 1.0 : codes;
+    float scale = fit_scale(spec, exact, fmin(side, codes));
     if (scale <= 0.0F) {
         return (struct oq_quant_params){1.0F, 0};
     }
-    scale = oq_quant_storable_scale(spec, scale);
     double zero_point = rint((double)low - min / (double)scale);
     return (struct oq_quant_params){scale, clamp_code(zero_point, low, high)};
 }

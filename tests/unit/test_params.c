@@ -60,8 +60,8 @@ static void test_ranges_without_extent(void **state) {
     assert_params(&UINT8, -1e-310, 1e-310, 1.0F, 0);
 }
 
-/* Whatever the range: a normal scale, zero exact, and no code that dequantizes to infinity inside
- * the range. */
+/* Whatever the range: a normal scale, zero exact, and the ends come back finite and within a few
+ * steps. */
 static void test_any_range_gives_usable_parameters(void **state) {
     (void)state;
     const double ends[] = {0.0, 5e-324, 1e-45, 1e-40, 1.4e-36,         1e-30, 1e-6,    0.37,
@@ -79,7 +79,27 @@ static void test_any_range_gives_usable_parameters(void **state) {
                 assert_int_equal(oq_quantize_value(specs[k], p, 0.0F), p.zero_point);
                 float top = (float)fmin(ends[j], (double)FLT_MAX);
                 int32_t code = oq_quantize_value(specs[k], p, top);
-                assert_true(isfinite((float)(code - p.zero_point) * p.scale));
+                float back = (float)(code - p.zero_point) * p.scale;
+                assert_true(isfinite(back) && fabsf(back / p.scale - top / p.scale) < 4.0F);
+            }
+        }
+    }
+}
+
+/* The same where the float type is a half: its largest number is 65504. */
+static void test_half_precision_ends_come_back_finite(void **state) {
+    (void)state;
+    const double ends[] = {0.0, 1e-9, 1e-3, 1.0, 1000.0, 65000.0, 65504.0};
+    for (int symmetric = 0; symmetric < 2; symmetric++) {
+        struct oq_quant_spec spec = {.type = symmetric ? ONNXPTQ_TYPE_INT8 : ONNXPTQ_TYPE_UINT8,
+                                     .symmetric = symmetric,
+                                     .float_type = ONNXPTQ_TYPE_FLOAT16};
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+            for (size_t j = 0; j < sizeof ends / sizeof *ends; j++) {
+                struct oq_quant_params p = oq_quant_params_from_range(&spec, -ends[i], ends[j]);
+                int32_t code = oq_quantize_value(&spec, p, (float)ends[j]);
+                assert_true(p.scale > 0.0F);
+                assert_true(fabsf((float)(code - p.zero_point) * p.scale) <= 65504.0F);
             }
         }
     }
@@ -304,6 +324,7 @@ int main(void) {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_ranges_without_extent),
         cmocka_unit_test(test_any_range_gives_usable_parameters),
+        cmocka_unit_test(test_half_precision_ends_come_back_finite),
         cmocka_unit_test(test_rounding_is_half_to_even_and_saturates),
         cmocka_unit_test(test_a_constant_is_reproduced),
         cmocka_unit_test(test_bias_codes),
