@@ -10,17 +10,14 @@ import qdq
 from models import BOTH, FLOAT, Graph, noise
 
 
-AGAIN = pytest.mark.xfail(strict=True, reason="what is dequantized already is quantized again")
-
-
 @pytest.mark.parametrize("first", ["tensorrt", "onnxruntime"])
 @pytest.mark.parametrize(
     "name",
     [
         "two_convolutions",
         "residual_block",
-        pytest.param("mlp", marks=AGAIN),
-        pytest.param("encoder_layer", marks=AGAIN),
+        "mlp",
+        "encoder_layer",
     ],
 )
 def test_a_result_of_our_own_is_copied(bench, target, first, name):
@@ -31,11 +28,9 @@ def test_a_result_of_our_own_is_copied(bench, target, first, name):
 
 
 @pytest.mark.parametrize("name", ["two_convolutions", "mlp", "encoder_layer"])
-def test_quantized_in_two_steps(bench, target, name, request):
+def test_quantized_in_two_steps(bench, target, name):
     """A part first, the rest later: the same inputs are quantized as in one step, with the same
     parameters where both saw the float tensor."""
-    if (name, target) != ("two_convolutions", "tensorrt"):
-        request.applymarker(AGAIN)
     case = models.STANDARD[name]()
     whole = qdq.View(bench.quantize(case, target=target, out="whole.onnx").ok().model)
     weighted = [n for n in whole.edges() if whole.nodes[n].op_type in expect.WEIGHTED]
@@ -65,7 +60,6 @@ def pair(g, x, output, scale, type=np.int8):
     return g.node("DequantizeLinear", [q, *args], output, f"{output}.dequantize")
 
 
-@AGAIN
 def test_the_users_own_pairs_keep_their_scales(bench, target):
     """On activations; the second product has none and gets them."""
     g = Graph()
@@ -83,7 +77,6 @@ def test_the_users_own_pairs_keep_their_scales(bench, target):
     assert view.params("mm2", 0).source == "r"
 
 
-@AGAIN
 def test_an_activation_that_is_dequantized_already(bench, target):
     """The weight of its reader is quantized beside it."""
     g = Graph()

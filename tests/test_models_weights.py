@@ -228,7 +228,6 @@ def test_a_constant_that_other_operators_read_too_stays_for_them(bench, target):
 # Already dequantized
 
 
-@pytest.mark.xfail(strict=True, reason="what is dequantized already is quantized again")
 def test_a_weight_that_is_dequantized_already_stays_as_it_is(bench, target):
     """Its scales are someone's choice; the other side of the product is quantized."""
     g = Graph()

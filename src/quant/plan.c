@@ -49,8 +49,8 @@ enum onnxptq_status oq_plan_create(const struct oq_graph *graph, struct oq_plan 
         return oq_fail_memory(error, "plan");
     }
     for (size_t i = 0; i < plan->n_nodes; i++) {
-        plan->nodes[i] = (struct oq_plan_node){ONNXPTQ_DECISION_FLOAT, "no-rule",
-                                               "no rule of the target quantizes it"};
+        plan->nodes[i] = (struct oq_plan_node){.rule = "no-rule",
+                                               .reason = "no rule of the target quantizes it"};
     }
     classify_values(plan, graph);
     *out = plan;
@@ -204,8 +204,8 @@ uint32_t oq_plan_add_bias(struct oq_plan *plan, struct oq_plan_bias bias) {
 
 void oq_plan_set_node(struct oq_plan *plan, uint32_t node, enum onnxptq_decision decision,
                       const char *rule, const char *reason) {
-    plan->nodes[node] =
-        (struct oq_plan_node){decision, keep_text(plan, rule), keep_text(plan, reason)};
+    plan->nodes[node] = (struct oq_plan_node){
+        .decision = decision, .rule = keep_text(plan, rule), .reason = keep_text(plan, reason)};
 }
 
 enum onnxptq_status oq_plan_watched(const struct oq_plan *plan, uint32_t **values, size_t *n,

@@ -50,6 +50,7 @@ struct oq_plan_bias {
 
 struct oq_plan_node {
     enum onnxptq_decision decision;
+    bool kept; /* the model came with it quantized: nothing is planned for it */
     const char *rule, *reason;
 };
 

@@ -28,7 +28,8 @@ const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner,
 }
 
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node) {
-    return planner->plan->nodes[node].decision == ONNXPTQ_DECISION_QUANTIZED;
+    const struct oq_plan_node *planned = &planner->plan->nodes[node];
+    return planned->decision == ONNXPTQ_DECISION_QUANTIZED && !planned->kept;
 }
 
 bool oq_planner_is_constant(const struct oq_planner *planner, uint32_t value) {
@@ -46,9 +47,30 @@ bool oq_planner_is_activation(const struct oq_planner *planner, uint32_t value) 
            (half && oq_model_opset(oq_graph_model(planner->graph)) >= HALF_OPSET);
 }
 
+static bool is_of_type(const struct oq_planner *planner, uint32_t node, const char *type) {
+    return oq_planner_role_is(planner, node, OQ_ROLE_QUANTIZE) &&
+           strcmp(oq_graph_node(planner->graph, node)->op->type, type) == 0;
+}
+
+bool oq_planner_is_dequantized(const struct oq_planner *planner, uint32_t value) {
+    return is_of_type(planner, oq_planner_producer(planner, value), "DequantizeLinear");
+}
+
+bool oq_planner_is_quantized_already(const struct oq_planner *planner, uint32_t value) {
+    const struct oq_value *v = oq_graph_value(planner->graph, value);
+    for (uint32_t i = 0; i < v->n_uses; i++) {
+        if (is_of_type(planner, v->uses[i].node, "QuantizeLinear")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum onnxptq_type oq_planner_type(const struct oq_planner *planner, uint32_t value) {
     const struct oq_statistics *trace = planner->context->trace;
-    if (trace == NULL) {
+    /* The traced sample may not have entered a body; the calibration samples will tell. */
+    bool in_body = oq_graph_value(planner->graph, value)->scope != 0;
+    if (trace == NULL || (in_body && trace[value].seen == 0)) {
         return ONNXPTQ_TYPE_FLOAT;
     }
     return trace[value].type_varies ? ONNXPTQ_TYPE_UNDEFINED : (enum onnxptq_type)trace[value].type;

@@ -30,11 +30,16 @@ enum onnxptq_status oq_planner_check_memory(const struct oq_planner *planner,
 /* The row of a node if the plan may quantize it: of the default domain and selected by the user; in
  * bodies of control flow weighted operators only. NULL otherwise. */
 const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner, uint32_t node);
+/* By this plan; what the model came with quantized is not. */
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node);
 
 bool oq_planner_is_constant(const struct oq_planner *planner, uint32_t value);
 /* A float32, float16 or bfloat16 tensor that is computed or fed, not constant. */
 bool oq_planner_is_activation(const struct oq_planner *planner, uint32_t value);
+/* True for the result of a DequantizeLinear that the model came with: it is not quantized again. */
+bool oq_planner_is_dequantized(const struct oq_planner *planner, uint32_t value);
+/* True when a QuantizeLinear that the model came with reads the value. */
+bool oq_planner_is_quantized_already(const struct oq_planner *planner, uint32_t value);
 /* Its traced element type; FLOAT in an estimate without trace. */
 enum onnxptq_type oq_planner_type(const struct oq_planner *planner, uint32_t value);
 /* Traced shape; false when unknown. */

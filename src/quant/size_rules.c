@@ -37,6 +37,9 @@ static bool all_at_least(const int64_t *dims, size_t n, int64_t least) {
 
 static const char *conv_rule(const struct oq_planner *planner, const struct oq_node *node) {
     const Onnx__TensorProto *weight = oq_graph_constant(planner->graph, node->inputs[1]);
+    if (weight == NULL) {
+        return NULL; /* the model came with it quantized */
+    }
     int64_t c_out = weight->dims[0], per_group = weight->dims[1];
     if (c_out >= SMALL && per_group >= SMALL) {
         return NULL;

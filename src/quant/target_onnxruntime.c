@@ -47,6 +47,9 @@ static bool wants_float(const struct oq_planner *planner, uint32_t node) {
 
 const char *oq_bridge_output_obstacle(const struct oq_planner *planner, uint32_t value) {
     const struct oq_value *v = oq_graph_value(planner->graph, value);
+    if (oq_planner_is_quantized_already(planner, value)) {
+        return "its result is quantized already";
+    }
     if (v->captured) {
         return "a control-flow body reads its result";
     }
@@ -80,6 +83,9 @@ void oq_bridge_output_pair(struct oq_planner *planner, uint32_t value, const cha
 static void plan_conv_output(struct oq_planner *planner, uint32_t node) {
     uint32_t activation = OQ_NONE;
     uint32_t value = oq_bridge_fold(planner, oq_planner_output(planner, node), &activation);
+    if (oq_planner_is_quantized_already(planner, value)) {
+        return;
+    }
     const char *obstacle = oq_bridge_output_obstacle(planner, value);
     if (obstacle != NULL) {
         const char *reason =
@@ -158,8 +164,12 @@ static void plan_matmul_bias(struct oq_planner *planner, uint32_t weight_index) 
             continue;
         }
         uint32_t data = oq_graph_node(planner->graph, node)->inputs[0];
+        uint32_t pair = oq_plan_find_pair(planner->plan, data);
+        if (pair == OQ_NONE) {
+            continue; /* the model came with it quantized */
+        }
         struct oq_plan_bias plan_bias = {.value = a->inputs[bias_input],
-                                         .pair = oq_plan_find_pair(planner->plan, data),
+                                         .pair = pair,
                                          .weight = weight_index,
                                          .node = node,
                                          .use = {add->node, bias_input},

@@ -24,6 +24,9 @@ static enum onnxptq_status plan_residuals(struct oq_planner *planner, struct onn
             continue;
         }
         uint32_t value = oq_graph_node(planner->graph, node)->inputs[shortcut];
+        if (oq_planner_is_dequantized(planner, value)) {
+            continue;
+        }
         (void)oq_planner_pair(planner, value, node, (uint32_t)shortcut, "residual-shortcut",
                               "shortcut of a residual Add that is fused into a matrix operator");
         oq_plan_set_node(planner->plan, node, ONNXPTQ_DECISION_QUANTIZED, "residual-shortcut",
@@ -79,7 +82,8 @@ static enum onnxptq_status plan_pools(struct oq_planner *planner, struct onnxptq
             continue;
         }
         const struct oq_node *n = oq_graph_node(planner->graph, node);
-        if (!oq_planner_is_activation(planner, n->inputs[0]) || n->outputs[0] == OQ_NONE ||
+        if (!oq_planner_is_activation(planner, n->inputs[0]) ||
+            oq_planner_is_dequantized(planner, n->inputs[0]) || n->outputs[0] == OQ_NONE ||
             !is_quantized_downstream(planner, n->outputs[0], DEPTH)) {
             continue;
         }

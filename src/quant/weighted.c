@@ -7,15 +7,34 @@
 
 static const char RULE[] = "weighted-input";
 
-/* What one weighted node needs, gathered before anything is added to the plan. */
+/* What one weighted node needs, gathered before anything is added to the plan. Operands that the
+ * model came with quantized need nothing. */
 struct weighted {
     uint32_t node;
-    uint32_t data_input; /* index of the activation */
-    int weight_input;    /* index of the constant weight; -1: both operands are activations */
+    bool pair[2];     /* operands that are float activations */
+    int weight_input; /* index of the constant weight; -1: none is to be quantized */
     int axis;
     int bias_input; /* index of a constant bias to be quantized; -1: none */
     size_t channels;
 };
+
+/* Takes operand `index` as an activation; false when it is none. */
+static bool take_activation(const struct oq_planner *planner, const struct oq_node *node,
+                            size_t index, struct weighted *out) {
+    uint32_t value = oq_node_input(node, index);
+    if (!oq_planner_is_activation(planner, value)) {
+        return false;
+    }
+    out->pair[index] = !oq_planner_is_dequantized(planner, value);
+    return true;
+}
+
+/* True when operand `index` is a weight that the model came with quantized. */
+static bool is_quantized_weight(const struct oq_planner *planner, const struct oq_node *node,
+                                size_t index) {
+    uint32_t value = oq_node_input(node, index);
+    return value != OQ_NONE && oq_planner_is_dequantized(planner, value);
+}
 
 static bool is_half(int type) {
     return type == ONNXPTQ_TYPE_FLOAT16 || type == ONNXPTQ_TYPE_BFLOAT16;
@@ -39,6 +58,9 @@ static const Onnx__TensorProto *float_constant(const struct oq_planner *planner,
 
 static const char *match_conv(const struct oq_planner *planner, const struct oq_node *node,
                               struct weighted *out) {
+    if (is_quantized_weight(planner, node, 1)) {
+        return NULL;
+    }
     const Onnx__TensorProto *weight = float_constant(planner, oq_node_input(node, 1), 3);
     if (weight == NULL) {
         return "its weight is not a float constant";
@@ -61,6 +83,9 @@ static const char *match_conv(const struct oq_planner *planner, const struct oq_
 
 static const char *match_gemm(const struct oq_planner *planner, const struct oq_node *node,
                               struct weighted *out) {
+    if (is_quantized_weight(planner, node, 1)) {
+        return NULL;
+    }
     const Onnx__TensorProto *weight = float_constant(planner, oq_node_input(node, 1), 2);
     if (weight == NULL) {
         return "its weight is not a float constant";
@@ -89,16 +114,18 @@ static int matmul_axis(const struct oq_planner *planner, size_t rank, bool on_th
 static const char *match_matmul(const struct oq_planner *planner, const struct oq_node *node,
                                 struct weighted *out) {
     uint32_t a = oq_node_input(node, 0), b = oq_node_input(node, 1);
-    if (oq_planner_is_activation(planner, a) && oq_planner_is_activation(planner, b)) {
-        out->weight_input = -1;
-        return node->scope == 0 ? NULL : "in a body of control flow, and it has no weight";
+    bool a_moves = take_activation(planner, node, 0, out);
+    bool b_moves = take_activation(planner, node, 1, out);
+    if (a_moves && b_moves) {
+        return node->scope == 0 || !out->pair[0] || !out->pair[1]
+                   ? NULL
+                   : "in a body of control flow, and it has no weight";
     }
-    bool on_the_right = !oq_planner_is_constant(planner, a);
+    bool on_the_right = a_moves;
     const Onnx__TensorProto *weight = float_constant(planner, on_the_right ? b : a, 1);
-    if (weight == NULL) {
+    if (weight == NULL || (!a_moves && !b_moves)) {
         return "its operands are not float activations or constants";
     }
-    out->data_input = on_the_right ? 0 : 1;
     out->weight_input = on_the_right ? 1 : 0;
     out->axis = matmul_axis(planner, weight->n_dims, on_the_right);
     out->channels = out->axis < 0 ? 1 : (size_t)weight->dims[out->axis];
@@ -120,7 +147,8 @@ static const char *match_bias(const struct oq_planner *planner, const struct oq_
                               struct weighted *out) {
     int index = node->op->bias_input;
     uint32_t value = index < 0 ? OQ_NONE : oq_node_input(node, (size_t)index);
-    if (!planner->target->int32_bias || value == OQ_NONE) {
+    if (!planner->target->int32_bias || value == OQ_NONE || out->weight_input < 0 ||
+        !out->pair[0] || oq_planner_is_dequantized(planner, value)) {
         return NULL;
     }
     const Onnx__TensorProto *bias = float_constant(planner, value, 0);
@@ -141,14 +169,12 @@ static const char *match(const struct oq_planner *planner, uint32_t id, struct w
     const char *reason = NULL;
     if (node->op->role == OQ_ROLE_MATMUL) {
         reason = match_matmul(planner, node, out);
-    } else if (node->op->role == OQ_ROLE_GEMM) {
-        reason = match_gemm(planner, node, out);
     } else {
-        reason = match_conv(planner, node, out);
-    }
-    if (reason == NULL &&
-        !oq_planner_is_activation(planner, oq_node_input(node, out->data_input))) {
-        reason = "its data input is not a float32, float16 or bfloat16 activation";
+        reason = node->op->role == OQ_ROLE_GEMM ? match_gemm(planner, node, out)
+                                                : match_conv(planner, node, out);
+        if (reason == NULL && !take_activation(planner, node, 0, out)) {
+            reason = "its data input is not a float32, float16 or bfloat16 activation";
+        }
     }
     return reason != NULL ? reason : match_bias(planner, node, out);
 }
@@ -182,12 +208,15 @@ static void add_weight_and_bias(struct oq_planner *planner, const struct weighte
 
 static void apply(struct oq_planner *planner, const struct weighted *w) {
     const struct oq_node *node = oq_graph_node(planner->graph, w->node);
-    static const char REASON[] = "input of a matrix operator";
-    uint32_t pair =
-        oq_planner_pair(planner, node->inputs[w->data_input], w->node, w->data_input, RULE, REASON);
-    if (w->weight_input < 0) {
-        (void)oq_planner_pair(planner, node->inputs[1], w->node, 1, RULE, REASON);
-    } else {
+    uint32_t pair = OQ_NONE;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (w->pair[i]) {
+            uint32_t made = oq_planner_pair(planner, node->inputs[i], w->node, i, RULE,
+                                            "input of a matrix operator");
+            pair = pair == OQ_NONE ? made : pair;
+        }
+    }
+    if (w->weight_input >= 0) {
         add_weight_and_bias(planner, w, pair);
     }
     oq_plan_set_node(planner->plan, w->node, ONNXPTQ_DECISION_QUANTIZED, RULE,
@@ -195,24 +224,34 @@ static void apply(struct oq_planner *planner, const struct weighted *w) {
                                          : "data input and weight are int8");
 }
 
+/* Decides about one candidate. */
+static void plan_node(struct oq_planner *planner, uint32_t node) {
+    struct weighted w;
+    const char *rule = "weighted-form";
+    const char *reason = match(planner, node, &w);
+    if (reason == NULL && !w.pair[0] && !w.pair[1] && w.weight_input < 0) {
+        oq_plan_set_node(planner->plan, node, ONNXPTQ_DECISION_QUANTIZED, "already-quantized",
+                         "the model came with it quantized; it is left as it is");
+        planner->plan->nodes[node].kept = true;
+        return;
+    }
+    if (reason == NULL && planner->context->size_rules) {
+        rule = "size";
+        reason = oq_size_rule(planner, node);
+    }
+    if (reason != NULL) {
+        oq_plan_set_node(planner->plan, node, ONNXPTQ_DECISION_FLOAT, rule, reason);
+    } else {
+        apply(planner, &w);
+    }
+}
+
 enum onnxptq_status oq_plan_weighted(struct oq_planner *planner, struct onnxptq_error *error) {
     (void)error;
     for (uint32_t node = 0; node < oq_graph_n_nodes(planner->graph); node++) {
-        if (!oq_operator_is_weighted(oq_planner_candidate(planner, node))) {
-            continue;
+        if (oq_operator_is_weighted(oq_planner_candidate(planner, node))) {
+            plan_node(planner, node);
         }
-        struct weighted w;
-        const char *reason = match(planner, node, &w);
-        if (reason != NULL) {
-            oq_plan_set_node(planner->plan, node, ONNXPTQ_DECISION_FLOAT, "weighted-form", reason);
-            continue;
-        }
-        reason = planner->context->size_rules ? oq_size_rule(planner, node) : NULL;
-        if (reason != NULL) {
-            oq_plan_set_node(planner->plan, node, ONNXPTQ_DECISION_FLOAT, "size", reason);
-            continue;
-        }
-        apply(planner, &w);
     }
     return ONNXPTQ_OK;
 }
