@@ -56,14 +56,32 @@ static const struct option_row *find_row(const struct parser *parser, int value)
 
 /* ---- Mistakes ------------------------------------------------------------------------------ */
 
+/* Whether more than one option begins with `name`; the first two are told. */
+static bool is_ambiguous(const struct parser *parser, const char *name, const char *found[2]) {
+    size_t n = 0;
+    for (size_t i = 0; i < parser->n && n < 2; i++) {
+        if (strncmp(parser->names[i], name, strlen(name)) == 0) {
+            found[n++] = parser->names[i];
+        }
+    }
+    return n == 2 && name[0] != '\0';
+}
+
 static void explain_unknown(const struct parser *parser, const char *word,
                             struct onnxptq_error *error) {
     char name[64] = "";
     size_t dashes = strspn(word, "-"), length = strcspn(word, "=");
     size_t size = length - dashes < sizeof name ? length - dashes : sizeof name - 1;
     memcpy(name, word + dashes, size);
-    const char *nearest = nearest_name(name, parser->names, parser->n);
     error->status = ONNXPTQ_ERROR_USAGE;
+    const char *found[2];
+    if (dashes == 2 && is_ambiguous(parser, name, found)) {
+        snprintf(error->message, sizeof error->message,
+                 "option '%.*s' is ambiguous: it may be '--%s' or '--%s'", (int)length, word,
+                 found[0], found[1]);
+        return;
+    }
+    const char *nearest = nearest_name(name, parser->names, parser->n);
     snprintf(error->message, sizeof error->message, "unknown option '%.*s'%s%s%s", (int)length,
              word, nearest ? "; did you mean '--" : "", nearest ? nearest : "",
              nearest ? "'?" : "");

@@ -90,7 +90,7 @@ static const struct command commands[] = {
      quantize_command},
     {FOR_INSPECT, "inspect", "MODEL [OPTION]...",
      "Say what a model holds, which of its operators the runtime and the given libraries\n"
-     "can run, and what would be quantized.",
+     "can run, and which of them the target can quantize.",
      inspect_command},
 };
 

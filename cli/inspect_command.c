@@ -29,7 +29,7 @@ static void print_declarations(FILE *file, const struct console *console, const 
 static void print_operators(FILE *file, const struct console *console,
                             const struct onnxptq_inspection *result) {
     print_heading(file, console, "Operators");
-    fprintf(file, "  %-40s %7s  %-5s %s\n", "", "nodes", "runs", "to be quantized");
+    fprintf(file, "  %-40s %7s  %-5s %s\n", "", "nodes", "runs", "quantizable");
     for (size_t i = 0; i < result->n_operators; i++) {
         const struct onnxptq_operator_info *info = &result->operators[i];
         int padding = 40 - (int)strlen(info->op);

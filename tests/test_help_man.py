@@ -95,3 +95,11 @@ def test_the_manual_names_what_the_command_reads():
         assert word in text
     codes = re.findall(r"^\.It (\d)$", text, re.MULTILINE)
     assert codes == ["0", "1", "2", "3"]
+
+
+def test_options_may_be_shortened():
+    """As the manual says: as far as they stay distinct."""
+    assert harness.run_cli("quantize", "--vers").ok().out == harness.run_cli("--version").out
+    run = harness.run_cli("quantize", "m.onnx", "--exclude", "Conv")
+    assert run.code == 2 and "ambiguous" in run.err
+    assert "--exclude-op-types" in run.err and "--exclude-nodes" in run.err

@@ -56,6 +56,12 @@ static const Onnx__TensorProto *float_constant(const struct oq_planner *planner,
     return tensor;
 }
 
+static const char *why_no_weight(const struct oq_planner *planner, uint32_t value) {
+    return oq_planner_role_is(planner, oq_planner_producer(planner, value), OQ_ROLE_QUANTIZE)
+               ? "its weight is quantized already"
+               : "its weight is not a float constant";
+}
+
 static const char *match_conv(const struct oq_planner *planner, const struct oq_node *node,
                               struct weighted *out) {
     if (is_quantized_weight(planner, node, 1)) {
@@ -63,7 +69,7 @@ static const char *match_conv(const struct oq_planner *planner, const struct oq_
     }
     const Onnx__TensorProto *weight = float_constant(planner, oq_node_input(node, 1), 3);
     if (weight == NULL) {
-        return "its weight is not a float constant";
+        return why_no_weight(planner, oq_node_input(node, 1));
     }
     out->weight_input = 1;
     out->axis = 0;
@@ -88,7 +94,7 @@ static const char *match_gemm(const struct oq_planner *planner, const struct oq_
     }
     const Onnx__TensorProto *weight = float_constant(planner, oq_node_input(node, 1), 2);
     if (weight == NULL) {
-        return "its weight is not a float constant";
+        return why_no_weight(planner, oq_node_input(node, 1));
     }
     bool has_bias = oq_node_input(node, 2) != OQ_NONE;
     if (planner->target->plain_gemm_only &&

@@ -77,18 +77,28 @@ char *make_folder(void) {
     return folder;
 }
 
-void remove_folder(char *folder) {
+/* A symbolic link is removed, not followed. */
+static void remove_tree(const char *folder) {
     DIR *dir = must(opendir(folder));
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name)) {
             continue;
         }
         char *path = path_in(folder, entry->d_name);
-        remove(path);
+        struct stat info;
+        if (lstat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+            remove_tree(path);
+        } else {
+            remove(path);
+        }
         free(path);
     }
     closedir(dir);
     rmdir(folder);
+}
+
+void remove_folder(char *folder) {
+    remove_tree(folder);
     free(folder);
 }
 
