@@ -4,7 +4,6 @@
 #include "console.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,26 +14,21 @@ void console_init(struct console *console) {
     const char *no_colour = getenv("NO_COLOR");
     bool colour = no_colour == NULL || no_colour[0] == '\0';
     *console = (struct console){.colour = colour && isatty(STDOUT_FILENO),
-                                .terminal = isatty(STDERR_FILENO)};
-}
-
-/* Opened for the wrong direction: using a stream that the caller closed still fails. */
-void streams_init(void) {
-    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
-        if (fcntl(stream, F_GETFD) == -1) {
-            int opened = open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-            (void)opened; /* takes the lowest free number, which is the stream's */
-        }
-    }
+                                .terminal = isatty(STDERR_FILENO),
+                                .results = -1};
 }
 
 /* ---- Signals ------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted; /* a signal handler has no other way to tell */
 
+/* What does not come to its next step in time is not waited for. */
+#define SECONDS_TO_STOP 5
+
 static void interrupt(int signal_number) {
     (void)signal_number;
     interrupted = 1;
+    alarm(SECONDS_TO_STOP);
 }
 
 void signals_init(void) {
@@ -104,9 +98,13 @@ enum exit_code console_fail(struct console *console, const struct onnxptq_error 
     fputc('\n', stderr);
     if (console->json) {
         char *text = onnxptq_error_json(&line);
+        results_show(console);
         printf("%s\n", text != NULL ? text : "{\"error\": {\"status\": \"out of memory\"}}");
         fflush(stdout);
         onnxptq_free(text);
+    }
+    if (console->worker != NULL) {
+        results_hide(console);
     }
     return exit_code_of(error->status);
 }
@@ -137,10 +135,13 @@ void console_log(void *user, enum onnxptq_log_level level, const char *message) 
 enum exit_code console_finish(struct console *console, const char *done) {
     errno = 0;
     bool written = fflush(stdout) == 0 && ferror(stdout) == 0;
+    const char *reason = errno != 0 ? strerror(errno) : "it failed";
+    if (console->worker != NULL) {
+        results_hide(console);
+    }
     if (written) {
         return EXIT_DONE;
     }
-    const char *reason = errno != 0 ? strerror(errno) : "it failed";
     console->json = false; /* stdout is what failed */
     return console_fail_text(console, ONNXPTQ_ERROR_IO, NULL,
                              "cannot write the report to standard output: %s%s%s", reason,

@@ -21,6 +21,7 @@ struct console {
     char stage[16];
     double stage_start, last_drawn;
     bool bar_drawn;
+    int results; /* where stdout led before results_hide, else -1 */
 };
 
 void console_init(struct console *console);
@@ -50,8 +51,13 @@ void console_clear_progress(struct console *console);
 enum exit_code console_finish(struct console *console, const char *done);
 
 /* Opens what the caller closed of the three standard streams, so that no file of ours takes its
- * number. */
+ * number; lines on stderr are written whole. */
 void streams_init(void);
+
+/* Libraries of others print where they like, but stdout holds results only: in between these two it
+ * leads to stderr. */
+void results_hide(struct console *console);
+void results_show(struct console *console);
 
 /* Interrupt and termination end the run at its next step; broken pipes and full disks are errors,
  * not deaths. */

@@ -1,8 +1,8 @@
 /*
  * onnxptq inspect.
  */
-#include "args.h"
 #include "summary.h"
+#include "worker.h"
 
 #include <string.h>
 
@@ -89,6 +89,7 @@ static void print_inspection(FILE *file, const struct console *console,
 
 static enum exit_code print_result(struct console *console, const struct args *args,
                                    const struct onnxptq_inspector *inspector) {
+    results_show(console);
     if (args->json) {
         char *text = NULL;
         struct onnxptq_error error;
@@ -112,6 +113,7 @@ enum exit_code inspect_command(struct console *console, struct args *args) {
         return console_fail(console, &error, "onnxptq inspect --help");
     }
     enum exit_code code = print_result(console, args, inspector);
+    worker_tell_end(console->worker, code);
     onnxptq_inspector_destroy(inspector);
     return code;
 }

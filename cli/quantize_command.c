@@ -88,6 +88,7 @@ static enum exit_code print_report(struct console *console, struct onnxptq_job *
     char written[256];
     snprintf(written, sizeof written, "the model is written to '%.200s' nevertheless",
              args->output);
+    results_show(console);
     if (args->json) {
         char *text = NULL;
         struct onnxptq_error error;
@@ -116,6 +117,7 @@ enum exit_code quantize_command(struct console *console, struct args *args) {
     console_clear_progress(console);
     enum exit_code code =
         status == ONNXPTQ_OK ? print_report(console, job, args) : fail(console, status, &error);
+    worker_tell_end(console->worker, code);
     onnxptq_job_destroy(job);
     return code;
 }

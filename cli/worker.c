@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef __linux__
@@ -25,6 +23,13 @@ void worker_tell_doing(struct worker_state *state, const char *doing) {
     if (state != NULL) {
         snprintf(state->doing, sizeof state->doing, "%s", doing);
         state->n_done = 0;
+    }
+}
+
+void worker_tell_end(struct worker_state *state, enum exit_code code) {
+    if (state != NULL) {
+        state->code = code;
+        state->finished = true;
     }
 }
 
@@ -106,24 +111,27 @@ static pid_t start_worker(struct console *console, struct worker_state *state) {
 
 /* ---- After its death ----------------------------------------------------------------------- */
 
-/* Temporary files lie beside the output: its name, something random, ".tmp". */
+/* Temporary files lie beside the output: its name (of which the system may not take all), the
+ * worker's number, something random, ".tmp". */
 static bool is_temporary(const char *name, const char *output) {
-    size_t length = strlen(name), stem = strlen(output);
-    return length > stem + 5 && strncmp(name, output, stem) == 0 && name[stem] == '.' &&
+    enum { LONGEST_STEM = 200 };
+    char process[16];
+    size_t length = strlen(name), stem = strnlen(output, LONGEST_STEM);
+    int digits = snprintf(process, sizeof process, ".%d.", (int)worker_process);
+    return length > stem + 4 && strncmp(name, output, stem) == 0 &&
+           strncmp(name + stem, process, (size_t)digits) == 0 &&
            strcmp(name + length - 4, ".tmp") == 0;
 }
 
-static void remove_if_newer(const char *folder, const char *name, time_t start) {
+static void remove_file(const char *folder, const char *name) {
     char path[PATH_MAX];
-    struct stat info;
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (length > 0 && (size_t)length < sizeof path && lstat(path, &info) == 0 &&
-        S_ISREG(info.st_mode) && info.st_ctime >= start) {
+    if (length > 0 && (size_t)length < sizeof path) {
         unlink(path);
     }
 }
 
-static void remove_leftovers(const char *output, time_t start) {
+static void remove_beside(const char *output) {
     const char *slash = strrchr(output, '/');
     char *folder = slash == NULL     ? strdup(".")
                    : slash == output ? strdup("/")
@@ -132,13 +140,20 @@ static void remove_leftovers(const char *output, time_t start) {
     struct dirent *entry = NULL;
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
         if (is_temporary(entry->d_name, slash != NULL ? slash + 1 : output)) {
-            remove_if_newer(folder, entry->d_name, start);
+            remove_file(folder, entry->d_name);
         }
     }
     if (entries != NULL) {
         closedir(entries);
     }
     free(folder);
+}
+
+/* They lie beside the file that a link leads to. */
+static void remove_leftovers(const char *output) {
+    char *target = realpath(output, NULL);
+    remove_beside(target != NULL ? target : output);
+    free(target);
 }
 
 static const char *describe_end(int status, char *text, size_t size) {
@@ -156,7 +171,7 @@ static enum exit_code explain_death(struct console *console, const struct worker
     char end[96];
     describe_end(status, end, sizeof end);
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
+    if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGALRM) {
         return console_fail_text(console, ONNXPTQ_ERROR_CANCELLED, NULL, INTERRUPTED);
     }
     if (number == SIGKILL) {
@@ -186,16 +201,16 @@ static enum exit_code explain_death(struct console *console, const struct worker
 /* ---- Run ----------------------------------------------------------------------------------- */
 
 static enum exit_code run_here(struct console *console, struct args *args) {
-    enum exit_code code = args->command->run(console, args);
     if (console->worker != NULL) {
-        fflush(stdout);
-        console->worker->finished = 1;
+        results_hide(console);
     }
+    enum exit_code code = args->command->run(console, args);
+    worker_tell_end(console->worker, code);
     return code;
 }
 
 static enum exit_code wait_for(struct console *console, const struct args *args,
-                               const struct worker_state *state, time_t start) {
+                               const struct worker_state *state) {
     int status = 0;
     while (waitpid(worker_process, &status, 0) == -1) {
         if (errno != EINTR) {
@@ -203,11 +218,12 @@ static enum exit_code wait_for(struct console *console, const struct args *args,
                                      "cannot wait for the worker: %s", strerror(errno));
         }
     }
-    if (WIFEXITED(status) && state->finished) {
-        return (enum exit_code)WEXITSTATUS(status);
+    if (state->finished) {
+        /* A library may crash when it is unloaded, which changes nothing any more. */
+        return WIFEXITED(status) ? (enum exit_code)WEXITSTATUS(status) : state->code;
     }
     if (args->output != NULL) {
-        remove_leftovers(args->output, start);
+        remove_leftovers(args->output);
     }
     return explain_death(console, state, status);
 }
@@ -222,13 +238,11 @@ enum exit_code worker_run(struct console *console, struct args *args) {
         append_quoted(state->libraries, sizeof state->libraries, args->libraries.items[i], NULL);
     }
     worker_tell_doing(state, "read");
-    time_t start = time(NULL);
     pid_t process = start_worker(console, state);
     if (process == 0) {
         return run_here(console, args);
     }
-    enum exit_code code =
-        process == -1 ? run_here(console, args) : wait_for(console, args, state, start);
+    enum exit_code code = process == -1 ? run_here(console, args) : wait_for(console, args, state);
     munmap(state, sizeof *state);
     return code;
 }

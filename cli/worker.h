@@ -10,7 +10,8 @@
 
 /* What the worker tells the parent, in memory that both see. */
 struct worker_state {
-    int finished; /* the exit code is meant */
+    bool finished; /* all is done, with this code; unloading libraries remains */
+    enum exit_code code;
     char doing[32];
     size_t n_done; /* samples of this stage */
     char libraries[1024], operators[4096];
@@ -22,6 +23,7 @@ enum exit_code worker_run(struct console *console, struct args *args);
 
 /* `state` may be NULL: the command is not in a worker. */
 void worker_tell_doing(struct worker_state *state, const char *doing);
+void worker_tell_end(struct worker_state *state, enum exit_code code);
 void worker_tell_model(struct worker_state *state, const struct onnxptq_report *report);
 
 #endif

@@ -16,6 +16,15 @@ def is_pair(node):
     return node.op_type in PAIR and node.domain in ("", "ai.onnx")
 
 
+def nodes_of(graph):
+    """All nodes of a graph and of the bodies in it."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for body in [attribute.g, *attribute.graphs]:
+                yield from nodes_of(body)
+
+
 @dataclass
 class Params:
     """A DequantizeLinear in front of a node's input."""
@@ -50,7 +59,8 @@ class View:
                     yield View(self.model, attribute.g, self)
 
     def consumers(self, tensor):
-        return [n for n in self.graph.node if tensor in n.input]
+        """Nodes that read a tensor of the main graph, in bodies of control flow too."""
+        return [n for n in nodes_of(self.graph) if tensor in n.input]
 
     def value(self, name):
         """A constant's value, from an initializer or a Constant node."""

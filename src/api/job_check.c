@@ -203,5 +203,6 @@ enum onnxptq_status oq_job_commit(struct onnxptq_job *job, struct onnxptq_error 
     oq_emit_result_reset(&job->emitted);
     oq_weight_file_destroy(job->weights);
     job->weights = NULL;
-    return oq_writer_commit(job->output, error);
+    return job->options.quantize.overwrite ? oq_writer_commit(job->output, error)
+                                           : oq_writer_commit_new(job->output, error);
 }

@@ -241,19 +241,41 @@ static enum onnxptq_status check_output_folder(const char *output, struct onnxpt
     return status;
 }
 
-static enum onnxptq_status check_output(const struct onnxptq_quantize_options *q,
+/* The model may be replaced when asked for; replacing what else is read is a slip. */
+static enum onnxptq_status check_other_inputs(const struct oq_options *options,
+                                              struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *q = &options->quantize;
+    const char *twin = NULL;
+    if (q->data_path != NULL && oq_path_same_file(q->output_path, q->data_path)) {
+        twin = "the calibration data";
+    }
+    for (size_t i = 0; i < options->runtime.n_custom_op_libraries; i++) {
+        if (oq_path_same_file(q->output_path, options->runtime.custom_op_libraries[i])) {
+            twin = "a custom operator library";
+        }
+    }
+    return twin == NULL
+               ? ONNXPTQ_OK
+               : oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                         "cannot write output '%s': it is %s of this run; choose another name",
+                         q->output_path, twin);
+}
+
+static enum onnxptq_status check_output(const struct oq_options *options,
                                         struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *q = &options->quantize;
     if (oq_path_is_folder(q->output_path)) {
         return oq_fail(error, ONNXPTQ_ERROR_IO,
                        "cannot write output '%s': it is a directory; name a file", q->output_path);
     }
-    if (!q->overwrite && oq_path_exists(q->output_path)) {
+    if (!q->overwrite && oq_path_is_taken(q->output_path)) {
         return oq_fail(
             error, ONNXPTQ_ERROR_USAGE,
             "cannot write output '%s': it exists; choose another name, or pass --force to "
             "replace it",
             q->output_path);
     }
+    OQ_TRY(check_other_inputs(options, error));
     OQ_TRY(check_output_folder(q->output_path, error));
     struct oq_writer *probe = NULL;
     OQ_TRY(oq_writer_create(q->output_path, &probe, error));
@@ -268,5 +290,5 @@ enum onnxptq_status oq_options_check_files(const struct oq_options *options,
         return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read model '%s': no such file",
                        q->model_path);
     }
-    return check_output(q, error);
+    return check_output(options, error);
 }

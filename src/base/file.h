@@ -17,8 +17,9 @@ void oq_mapping_close(struct oq_mapping *mapping); /* closing twice is allowed *
 
 /* A file being written. Buffered, every error is kept and reported by finish. */
 struct oq_writer;
-/* Creates `<path>.<random>.tmp` beside `path` (same folder, so that a rename is atomic). A process
- * that is killed leaves it behind; every other way out goes through oq_writer_destroy. */
+/* Creates `<path>.<process>.<random>.tmp` beside `path` (same folder, so that a rename is atomic);
+ * a link is followed. ONNXPTQ_ERROR_IO when `path` is there and no regular file. A process that is
+ * killed leaves the temporary file behind; every other way out goes through oq_writer_destroy. */
 enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
                                      struct onnxptq_error *error) OQ_MUST_USE;
 void oq_writer_put(struct oq_writer *writer, const void *data, size_t size);
@@ -30,8 +31,11 @@ enum onnxptq_status oq_writer_finish(struct oq_writer *writer, struct onnxptq_er
     OQ_MUST_USE;
 /* Name of the temporary file. Owned by the writer. */
 const char *oq_writer_path(const struct oq_writer *writer);
-/* After finish: moves the file to its final place. */
+/* After finish: moves the file to its final place, where it replaces what is there. */
 enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* The same, but ONNXPTQ_ERROR_IO when something is there. */
+enum onnxptq_status oq_writer_commit_new(struct oq_writer *writer, struct onnxptq_error *error)
     OQ_MUST_USE;
 /* Closes; removes the file unless committed. NULL is allowed. */
 void oq_writer_destroy(struct oq_writer *writer);
@@ -51,6 +55,7 @@ char *oq_path_absolute(const char *path);
 /* The same with every link followed; NULL when the file does not exist. */
 char *oq_path_resolve(const char *path);
 bool oq_path_exists(const char *path);
+bool oq_path_is_taken(const char *path); /* the same for a link that leads nowhere */
 bool oq_path_is_folder(const char *path);
 bool oq_path_same_file(const char *a, const char *b); /* same inode */
 /* True when `relative` has no "..", no leading "/" and no empty parts: it stays inside its folder.

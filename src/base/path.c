@@ -60,7 +60,8 @@ char *oq_path_absolute(const char *path) {
         path += 1 + strspn(path + 1, "/");
     }
     char *folder = current_folder();
-    char *absolute = folder == NULL ? NULL : oq_path_join(folder, path);
+    /* Where the current folder is gone, using the path tells. */
+    char *absolute = oq_path_join(folder == NULL ? "." : folder, path);
     free(folder);
     return absolute;
 }
@@ -72,6 +73,11 @@ char *oq_path_resolve(const char *path) {
 bool oq_path_exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0;
+}
+
+bool oq_path_is_taken(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
 }
 
 bool oq_path_is_folder(const char *path) {

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,8 +15,20 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A library built with -ffast-math changes the arithmetic of the thread that loads it: denormals
+ * become zero. Our numbers must not depend on that. */
+static void *load(const char *path, int flags) {
+    fenv_t arithmetic;
+    const bool known = fegetenv(&arithmetic) == 0;
+    void *library = dlopen(path, flags);
+    if (known) {
+        fesetenv(&arithmetic);
+    }
+    return library;
+}
+
 void *oq_library_open(const char *path, bool global, char *reason, size_t reason_size) {
-    void *library = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+    void *library = load(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
     if (library == NULL && reason_size > 0) {
         const char *text = dlerror();
         snprintf(reason, reason_size, "%s", text == NULL ? "unknown reason" : text);

@@ -17,7 +17,8 @@
 #define NAME_TRIES 64
 
 struct oq_writer {
-    char *path;      /* final */
+    char *path;      /* as the caller calls it */
+    char *target;    /* final: `path` with links followed */
     char *temporary; /* NULL once there is nothing to remove */
     int file;        /* -1 when closed */
     int failure;     /* errno of the first call that failed, else 0 */
@@ -26,7 +27,8 @@ struct oq_writer {
     uint8_t buffer[BUFFER_SIZE];
 };
 
-/* `<path>.<8 hexadecimal digits>.tmp`; a long file name is cut so that the system accepts it. */
+/* `<path>.<process>.<8 hexadecimal digits>.tmp`; a long file name is cut so that the system accepts
+ * it. */
 static char *make_temporary_name(const char *path) {
     enum { LONGEST = 200 };
     uint32_t random;
@@ -37,20 +39,20 @@ static char *make_temporary_name(const char *path) {
     const size_t folder = (size_t)(base - path);
     const size_t kept = strnlen(base, LONGEST);
     size_t size;
-    if (!oq_size_add(folder + kept, sizeof ".12345678.tmp", &size)) {
+    if (!oq_size_add(folder + kept, sizeof ".0123456789.12345678.tmp", &size)) {
         return NULL;
     }
     char *name = malloc(size);
     if (name != NULL) {
         memcpy(name, path, folder + kept);
-        snprintf(name + folder + kept, size - folder - kept, ".%08x.tmp", random);
+        snprintf(name + folder + kept, size - folder - kept, ".%d.%08x.tmp", (int)getpid(), random);
     }
     return name;
 }
 
 static enum onnxptq_status open_temporary(struct oq_writer *writer, struct onnxptq_error *error) {
     for (int i = 0; i < NAME_TRIES; i++) {
-        char *name = make_temporary_name(writer->path);
+        char *name = make_temporary_name(writer->target);
         if (name == NULL) {
             return oq_fail_memory(error, "a file name");
         }
@@ -69,24 +71,45 @@ static enum onnxptq_status open_temporary(struct oq_writer *writer, struct onnxp
     return oq_fail_system(error, EEXIST, "write", writer->path);
 }
 
-enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
-                                     struct onnxptq_error *error) {
-    if (oq_path_is_folder(path)) {
+/* A rename would put a file in the place of a pipe or a device. */
+static enum onnxptq_status check_target(const char *path, struct onnxptq_error *error) {
+    struct stat info;
+    if (stat(path, &info) != 0 || S_ISREG(info.st_mode)) {
+        return ONNXPTQ_OK;
+    }
+    if (S_ISDIR(info.st_mode)) {
         return oq_fail(error, ONNXPTQ_ERROR_IO,
                        "cannot write '%s': it is a directory; give the name of a file", path);
     }
+    return oq_fail(error, ONNXPTQ_ERROR_IO,
+                   "cannot write '%s': it is no regular file, and would be replaced by one; give "
+                   "another name",
+                   path);
+}
+
+/* A link stays: the file that it leads to is written. One that leads nowhere is replaced. */
+static char *follow(const char *path) {
+    char *target = oq_path_resolve(path);
+    return target != NULL ? target : strdup(path);
+}
+
+enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
+                                     struct onnxptq_error *error) {
+    OQ_TRY(check_target(path, error));
     struct oq_writer *writer = malloc(sizeof *writer);
     if (writer == NULL) {
         return oq_fail_memory(error, "a file buffer");
     }
     writer->path = strdup(path);
+    writer->target = follow(path);
     writer->temporary = NULL;
     writer->file = -1;
     writer->failure = 0;
     writer->offset = 0;
     writer->pending = 0;
-    const enum onnxptq_status status =
-        writer->path == NULL ? oq_fail_memory(error, "a file name") : open_temporary(writer, error);
+    const enum onnxptq_status status = writer->path == NULL || writer->target == NULL
+                                           ? oq_fail_memory(error, "a file name")
+                                           : open_temporary(writer, error);
     if (status != ONNXPTQ_OK) {
         oq_writer_destroy(writer);
         return status;
@@ -157,7 +180,7 @@ enum onnxptq_status oq_writer_finish(struct oq_writer *writer, struct onnxptq_er
         flush(writer);
         /* A file that will be replaced hands on its permissions. */
         struct stat old;
-        if (stat(writer->path, &old) == 0 && fchmod(writer->file, old.st_mode & 0777) != 0 &&
+        if (stat(writer->target, &old) == 0 && fchmod(writer->file, old.st_mode & 0777) != 0 &&
             writer->failure == 0) {
             writer->failure = errno;
         }
@@ -173,19 +196,46 @@ const char *oq_writer_path(const struct oq_writer *writer) {
     return writer->temporary;
 }
 
-enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_error *error) {
+static enum onnxptq_status check_finished(const struct oq_writer *writer,
+                                          struct onnxptq_error *error) {
     OQ_TRY(report(writer, error));
     if (writer->file >= 0 || writer->temporary == NULL) {
         return oq_fail(error, ONNXPTQ_ERROR_INTERNAL,
                        "cannot write '%s': committed before it was finished, or twice",
                        writer->path);
     }
-    if (rename(writer->temporary, writer->path) != 0) {
-        return oq_fail_system(error, errno, "write", writer->path);
-    }
+    return ONNXPTQ_OK;
+}
+
+static void forget_temporary(struct oq_writer *writer) {
     free(writer->temporary);
     writer->temporary = NULL;
+}
+
+enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_error *error) {
+    OQ_TRY(check_finished(writer, error));
+    if (rename(writer->temporary, writer->target) != 0) {
+        return oq_fail_system(error, errno, "write", writer->path);
+    }
+    forget_temporary(writer);
     return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_writer_commit_new(struct oq_writer *writer, struct onnxptq_error *error) {
+    OQ_TRY(check_finished(writer, error));
+    /* Unlike a rename, a link fails where a file has come in between. */
+    if (link(writer->temporary, writer->target) == 0) {
+        (void)unlink(writer->temporary);
+        forget_temporary(writer);
+        return ONNXPTQ_OK;
+    }
+    if (errno == EEXIST || oq_path_is_taken(writer->target)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "cannot write '%s': somebody else has written it meanwhile; choose another "
+                       "name",
+                       writer->path);
+    }
+    return oq_writer_commit(writer, error); /* a file system without links */
 }
 
 void oq_writer_destroy(struct oq_writer *writer) {
@@ -199,6 +249,7 @@ void oq_writer_destroy(struct oq_writer *writer) {
         unlink(writer->temporary);
     }
     free(writer->temporary);
+    free(writer->target);
     free(writer->path);
     free(writer);
 }
@@ -208,7 +259,7 @@ enum onnxptq_status oq_writer_map(struct oq_writer *writer, struct oq_mapping *o
     if (writer->file < 0) {
         OQ_TRY(report(writer, error));
         if (writer->temporary == NULL) {
-            return oq_mapping_open(writer->path, out, error);
+            return oq_mapping_open(writer->target, out, error);
         }
         return oq_mapping_open(writer->temporary, out, error);
     }

@@ -170,6 +170,59 @@ static void test_new_permissions(void **state) {
     free(path);
 }
 
+static enum onnxptq_status write_output(const char *path, const char *text, bool replace,
+                                        struct onnxptq_error *error) {
+    struct oq_writer *writer = NULL;
+    enum onnxptq_status status = oq_writer_create(path, &writer, error);
+    if (status == ONNXPTQ_OK) {
+        oq_writer_put(writer, text, strlen(text));
+        assert_int_equal(oq_writer_finish(writer, NULL), ONNXPTQ_OK);
+        status = replace ? oq_writer_commit(writer, error) : oq_writer_commit_new(writer, error);
+    }
+    oq_writer_destroy(writer);
+    return status;
+}
+
+/* A link stays a link; one that leads nowhere becomes a file. */
+static void test_writer_follows_links(void **state) {
+    char *file = path_in(*state, "linked.bin"), *link = path_in(*state, "link");
+    char *dangling = path_in(*state, "dangling");
+    struct stat info;
+    assert_int_equal(write_output(file, "old", true, NULL), ONNXPTQ_OK);
+    assert_int_equal(symlink("linked.bin", link), 0);
+    assert_int_equal(symlink("nowhere", dangling), 0);
+    assert_int_equal(write_output(link, "new", true, NULL), ONNXPTQ_OK);
+    assert_file(file, "new");
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_false(oq_path_exists(dangling));
+    assert_true(oq_path_is_taken(dangling));
+    assert_int_equal(write_output(dangling, "new", false, NULL), ONNXPTQ_ERROR_IO);
+    assert_int_equal(write_output(dangling, "new", true, NULL), ONNXPTQ_OK);
+    assert_file(dangling, "new");
+    free(dangling);
+    free(link);
+    free(file);
+}
+
+/* A file that came while ours was written stays, and so does what is no file at all. */
+static void test_writer_spares_others(void **state) {
+    char *path = path_in(*state, "new.bin"), *pipe_path = path_in(*state, "output_pipe");
+    struct onnxptq_error error;
+    struct stat info;
+    assert_int_equal(write_output(path, "first", false, NULL), ONNXPTQ_OK);
+    assert_int_equal(write_output(path, "second", false, &error), ONNXPTQ_ERROR_IO);
+    assert_text(&error, "meanwhile");
+    assert_file(path, "first");
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(write_output(pipe_path, "x", true, &error), ONNXPTQ_ERROR_IO);
+    assert_text(&error, "no regular file");
+    assert_int_equal(lstat(pipe_path, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    free(pipe_path);
+    free(path);
+}
+
 static void test_writer_errors(void **state) {
     struct onnxptq_error error;
     struct oq_writer *writer = NULL;
@@ -355,12 +408,20 @@ static int drop_state(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_mapping),         IN_FOLDER(test_writer),
-        IN_FOLDER(test_large_writes),    IN_FOLDER(test_replacing),
-        IN_FOLDER(test_new_permissions), IN_FOLDER(test_writer_errors),
-        IN_FOLDER(test_full_disk),       IN_FOLDER(test_long_name),
-        IN_FOLDER(test_paths),           cmocka_unit_test(test_inside),
-        IN_FOLDER(test_libraries),       cmocka_unit_test(test_memory),
+        IN_FOLDER(test_mapping),
+        IN_FOLDER(test_writer),
+        IN_FOLDER(test_large_writes),
+        IN_FOLDER(test_replacing),
+        IN_FOLDER(test_new_permissions),
+        IN_FOLDER(test_writer_errors),
+        IN_FOLDER(test_full_disk),
+        IN_FOLDER(test_long_name),
+        IN_FOLDER(test_writer_follows_links),
+        IN_FOLDER(test_writer_spares_others),
+        IN_FOLDER(test_paths),
+        cmocka_unit_test(test_inside),
+        IN_FOLDER(test_libraries),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
