@@ -9,10 +9,11 @@
  * Conventions
  *   - Functions that can fail return enum onnxptq_status and take a caller-owned, optional
  *     struct onnxptq_error as their last parameter. Outputs are written only on success.
- *   - Options structs start with their size and are filled by an inline init function, so fields
- * can be added at their end without breaking callers. Structs that the library returns grow at
- * their end too. Strings and arrays in options are borrowed for the call (for onnxptq_job_create:
- * until onnxptq_job_destroy).
+ *   - Options structs start with their size and are filled by an inline init function, so that
+ *     fields can be added at their end without breaking callers. Structs that the library returns
+ *     grow at their end too.
+ *   - Strings and arrays in options are borrowed for the call (for onnxptq_job_create: until
+ *     onnxptq_job_destroy).
  *   - A handle belongs to one thread at a time. The library has no mutable globals, never prints,
  *     aborts or exits.
  *   - ONNX Runtime is loaded at run time. Recent builds of it phone home; set the environment
@@ -106,7 +107,7 @@ enum onnxptq_type {
     ONNXPTQ_TYPE_BFLOAT16 = 16
 };
 
-/* Name of an element type, e.g. "float", "int64". Never NULL. */
+/* Name of an element type, of any that ONNX defines: "float", "int64", "int4". Never NULL. */
 ONNXPTQ_API const char *onnxptq_type_name(enum onnxptq_type type);
 
 #define ONNXPTQ_MAX_RANK 16
@@ -168,12 +169,13 @@ struct onnxptq_input_range {
 /* What runs the model: shared by quantize and inspect. */
 struct onnxptq_runtime_options {
     size_t struct_size;
-    const char *
-        ort_library; /* NULL: $ONNXPTQ_ORT_LIB, then the built-in path, then the loader's default */
-    const char *const
-        *custom_op_libraries; /* "PATH" or "PATH@FUNCTION", registered in this order */
+    /* NULL: $ONNXPTQ_ORT_LIB, then the path set when this library was built, then the loader's. */
+    const char *ort_library;
+    /* "PATH" or "PATH@FUNCTION", registered in this order. */
+    const char *const *custom_op_libraries;
     size_t n_custom_op_libraries;
-    const char *const *providers; /* "cpu", "cuda:N", "trt:N" or a provider's name; default: cpu */
+    /* "cpu", "cuda:N", "trt:N" or a provider's name, in order of preference; none: cpu. */
+    const char *const *providers;
     size_t n_providers;
     int threads; /* of one run; 0: the runtime's default */
 };
@@ -266,10 +268,10 @@ struct onnxptq_weight_report {
 struct onnxptq_output_report {
     const char *name;
     enum onnxptq_type type;
-    bool exact;     /* equal to the bit on every check sample */
-    bool has_sqnr;  /* false: the reference is zero or not a float tensor */
-    double sqnr_db; /* 10 log10(sum ref^2 / sum (ref - got)^2) over all check samples; may be
-                       infinite */
+    bool exact;    /* equal to the bit on every check sample */
+    bool has_sqnr; /* false: the reference is zero or not a float tensor */
+    /* 10 log10(sum ref^2 / sum (ref - got)^2) over all check samples; may be infinite. */
+    double sqnr_db;
     double max_abs_error;
 };
 
@@ -357,8 +359,8 @@ struct onnxptq_operator_info {
     size_t count;
     bool runnable; /* by this runtime with these libraries */
     bool foreign;
-    size_t n_quantizable; /* nodes that the target would quantize if nothing is excluded and every
-                             size fits */
+    /* Nodes that the target would quantize if nothing is excluded and every size fits. */
+    size_t n_quantizable;
 };
 
 struct onnxptq_inspection {

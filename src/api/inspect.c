@@ -5,8 +5,7 @@
 
 #include "api/declare.h"
 #include "api/options.h"
-#include "base/number.h"
-#include "base/size.h"
+#include "model/tensor.h"
 #include "quant/target.h"
 #include "runtime/probe.h"
 
@@ -42,11 +41,7 @@ static enum onnxptq_status list_opsets(struct onnxptq_inspector *inspector,
 
 static uint64_t tensor_bytes(const Onnx__TensorProto *tensor) {
     size_t n = 0, size = 0;
-    if (!oq_shape_elements(tensor->dims, tensor->n_dims, &n) ||
-        !oq_size_mul(n, oq_type_size(tensor->data_type), &size)) {
-        return 0;
-    }
-    return size;
+    return oq_tensor_byte_size(tensor, &n, &size) ? size : 0;
 }
 
 static void count_weights(struct onnxptq_inspector *inspector) {

@@ -34,8 +34,6 @@ struct onnxptq_job {
     struct oq_writer *output;
 };
 
-/* The model that is quantized. */
-const struct oq_model *oq_job_model(const struct onnxptq_job *job);
 /* True when weights are so large that packed copies of them must not be made. */
 bool oq_job_is_large(const struct onnxptq_job *job);
 /* One statistics per value of the graph: seen[i] for values[i], nothing seen for all others.

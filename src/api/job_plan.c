@@ -3,6 +3,7 @@
  */
 #include "api/declare.h"
 #include "api/job.h"
+#include "base/number.h"
 #include "calib/watch.h"
 #include "prepare/prepare.h"
 #include "runtime/probe.h"
@@ -11,10 +12,6 @@
 
 /* Above this the packed copies of the weights would cost more than they gain. */
 #define LARGE_MODEL_BYTES ((uint64_t)1 << 30)
-
-const struct oq_model *oq_job_model(const struct onnxptq_job *job) {
-    return job->prepared ? job->prepared : job->original;
-}
 
 bool oq_job_is_large(const struct onnxptq_job *job) {
     return job->report.public.model_bytes > LARGE_MODEL_BYTES;
@@ -43,6 +40,8 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
     struct onnxptq_report *report = &job->report.public;
     OQ_TRY(oq_runtime_open(&job->options.runtime, &job->runtime_log, &job->runtime, error));
     OQ_TRY(describe_runtime(job, error));
+    oq_log_message(&job->log, ONNXPTQ_LOG_INFO, "ONNX Runtime %s, loaded from '%s'",
+                   oq_runtime_version(job->runtime), oq_runtime_library(job->runtime));
     OQ_TRY(oq_model_read(options->model_path, &job->original, error));
     report->model_bytes = oq_model_bytes(job->original);
     OQ_TRY(oq_graph_build(job->original, &job->graph, error));
@@ -60,23 +59,20 @@ static void add_note(void *user, const char *text) {
     oq_report_add_note(&job->report, "%s", text);
 }
 
-/* Scales in half precision need a later version than those in float32. */
+/* Scales are of the weight's type. */
 static int64_t needed_opset(const struct oq_graph *graph) {
+    struct oq_quant_spec spec = {.type = ONNXPTQ_TYPE_INT8};
     for (uint32_t i = 0; i < oq_graph_n_nodes(graph); i++) {
-        const struct oq_operator *op = oq_graph_node(graph, i)->op;
         const struct oq_node *node = oq_graph_node(graph, i);
-        if (op == NULL || op->weight_input < 0 ||
-            (size_t)op->weight_input >= node->proto->n_input ||
-            node->inputs[op->weight_input] == OQ_NONE) {
-            continue;
-        }
-        const Onnx__TensorProto *weight = oq_graph_constant(graph, node->inputs[op->weight_input]);
-        if (weight != NULL && (weight->data_type == ONNXPTQ_TYPE_FLOAT16 ||
-                               weight->data_type == ONNXPTQ_TYPE_BFLOAT16)) {
-            return OQ_HALF_OPSET;
+        uint32_t value = node->op != NULL && node->op->weight_input >= 0
+                             ? oq_node_input(node, (size_t)node->op->weight_input)
+                             : OQ_NONE;
+        const Onnx__TensorProto *weight = value == OQ_NONE ? NULL : oq_graph_constant(graph, value);
+        if (weight != NULL && oq_type_is_half(weight->data_type)) {
+            spec.float_type = (enum onnxptq_type)weight->data_type;
         }
     }
-    return OQ_MINIMUM_OPSET;
+    return oq_quant_needed_opset(&spec, true);
 }
 
 /* What the user excluded, per node of the original; in the report's arena. */

@@ -2,6 +2,7 @@
  * The small entry points: version, names, text.
  */
 #include "api/json.h"
+#include "base/number.h"
 
 #include <stdlib.h>
 
@@ -29,24 +30,7 @@ const char *onnxptq_status_name(enum onnxptq_status status) {
 }
 
 const char *onnxptq_type_name(enum onnxptq_type type) {
-    switch (type) {
-    case ONNXPTQ_TYPE_UNDEFINED: return "undefined";
-    case ONNXPTQ_TYPE_FLOAT: return "float";
-    case ONNXPTQ_TYPE_UINT8: return "uint8";
-    case ONNXPTQ_TYPE_INT8: return "int8";
-    case ONNXPTQ_TYPE_UINT16: return "uint16";
-    case ONNXPTQ_TYPE_INT16: return "int16";
-    case ONNXPTQ_TYPE_INT32: return "int32";
-    case ONNXPTQ_TYPE_INT64: return "int64";
-    case ONNXPTQ_TYPE_STRING: return "string";
-    case ONNXPTQ_TYPE_BOOL: return "bool";
-    case ONNXPTQ_TYPE_FLOAT16: return "float16";
-    case ONNXPTQ_TYPE_DOUBLE: return "double";
-    case ONNXPTQ_TYPE_UINT32: return "uint32";
-    case ONNXPTQ_TYPE_UINT64: return "uint64";
-    case ONNXPTQ_TYPE_BFLOAT16: return "bfloat16";
-    }
-    return "other"; /* a type of the file that this version has no name for */
+    return oq_type_name((int)type);
 }
 
 const char *onnxptq_decision_name(enum onnxptq_decision decision) {

@@ -62,10 +62,10 @@ bool oq_path_same_file(const char *a, const char *b); /* same inode */
  * Symbolic links are resolved by the caller where the file exists. */
 bool oq_path_is_inside(const char *relative);
 
-/* Dynamic libraries. `global` makes its symbols visible to libraries loaded later. */
+/* Dynamic libraries, which stay loaded: those of others may own threads and exit handlers. `global`
+ * makes its symbols visible to libraries loaded later. */
 void *oq_library_open(const char *path, bool global, char *reason, size_t reason_size);
 void *oq_library_symbol(void *library, const char *name);
-void oq_library_close(void *library);
 
 /* Seconds of a monotonic clock. */
 double oq_clock_seconds(void);

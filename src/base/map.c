@@ -64,7 +64,7 @@ static bool add(struct oq_map *map, const void *key, size_t key_size, size_t val
 }
 /* NOLINTEND(readability-function-size) */
 
-bool oq_map_put(struct oq_map *map, const void *key, size_t key_size, size_t value) {
+static bool put(struct oq_map *map, const void *key, size_t key_size, size_t value) {
     struct entry *entry = find(map, key, key_size);
     if (entry != NULL) {
         entry->value = value;
@@ -92,7 +92,7 @@ bool oq_map_get(const struct oq_map *map, const void *key, size_t key_size, size
 }
 
 bool oq_map_put_name(struct oq_map *map, const char *name, size_t value) {
-    return oq_map_put(map, name, strlen(name), value);
+    return put(map, name, strlen(name), value);
 }
 
 bool oq_map_get_name(const struct oq_map *map, const char *name, size_t *value) {

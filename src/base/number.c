@@ -40,6 +40,10 @@ bool oq_type_is_float(int type) {
            type == ONNXPTQ_TYPE_BFLOAT16 || type == ONNXPTQ_TYPE_DOUBLE;
 }
 
+bool oq_type_is_half(int type) {
+    return type == ONNXPTQ_TYPE_FLOAT16 || type == ONNXPTQ_TYPE_BFLOAT16;
+}
+
 static float float_from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -105,6 +109,22 @@ uint16_t oq_float_to_bfloat16(float value) {
         return (uint16_t)((bits >> 16) | 0x40u); /* NaN stays one, quiet */
     }
     return (uint16_t)shift_to_even(bits, 16);
+}
+
+void oq_store_float(int type, double value, void *out) {
+    const float single = oq_double_to_float(value);
+    uint16_t half;
+    switch (type) {
+    case ONNXPTQ_TYPE_FLOAT: memcpy(out, &single, sizeof single); break;
+    case ONNXPTQ_TYPE_DOUBLE: memcpy(out, &value, sizeof value); break;
+    case ONNXPTQ_TYPE_FLOAT16:
+    case ONNXPTQ_TYPE_BFLOAT16:
+        half =
+            type == ONNXPTQ_TYPE_FLOAT16 ? oq_float_to_half(single) : oq_float_to_bfloat16(single);
+        memcpy(out, &half, sizeof half);
+        break;
+    default: break;
+    }
 }
 
 void oq_convert_to_float(int type, const void *data, size_t n, float *out) {

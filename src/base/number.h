@@ -24,6 +24,8 @@ size_t oq_type_bits(int type);
 size_t oq_type_size(int type);
 /* FLOAT, FLOAT16, BFLOAT16 or DOUBLE. */
 bool oq_type_is_float(int type);
+/* FLOAT16 or BFLOAT16. */
+bool oq_type_is_half(int type);
 
 float oq_half_to_float(uint16_t bits);
 uint16_t oq_float_to_half(float value); /* round to nearest even, overflow to infinity */
@@ -34,6 +36,14 @@ uint16_t oq_float_to_bfloat16(float value); /* round to nearest even */
  * written for other types. */
 void oq_convert_to_float(int type, const void *data, size_t n, float *out);
 void oq_convert_to_double(int type, const void *data, size_t n, double *out);
+
+/* Stores a number as one element of a float type, at any alignment: rounded to nearest even,
+ * overflow to infinity; to a 16-bit type through float. */
+void oq_store_float(int type, double value, void *out);
+
+/* Largest finite numbers. */
+#define OQ_HALF_MAX 65504.0F
+#define OQ_BFLOAT16_MAX 0x1.fep127F
 
 /* Nearest float, overflow to infinity. (The plain conversion of a finite double outside the range
  * of float is undefined in C.) */

@@ -40,12 +40,6 @@ void *oq_library_symbol(void *library, const char *name) {
     return dlsym(library, name);
 }
 
-void oq_library_close(void *library) {
-    if (library != NULL) {
-        dlclose(library);
-    }
-}
-
 double oq_clock_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -69,9 +69,9 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
 
 /* Changes what a session was refused for; false when there is nothing to change. Each change is
  * made once, so the attempts come to an end.
- * - The runtime refuses an observer on a sequence or an optional, naming one at a time: that one is
- * dropped.
- * - Providers that compile the graph may want shapes that only a first run on CPU can tell. */
+ *   - The runtime refuses an observer on a sequence or an optional, naming one at a time: that one
+ *     is dropped.
+ *   - Providers that compile the graph may want shapes that only a first run on CPU can tell. */
 static bool make_way(struct watch *watch, const char *message) {
     const struct oq_watch_spec *spec = watch->spec;
     size_t slot = oq_watch_model_blamed_slot(message, spec->n_values);

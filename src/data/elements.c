@@ -1,3 +1,6 @@
+/*
+ * Converting elements, and describing tensors in messages.
+ */
 #include "data/elements.h"
 
 #include "base/number.h"
@@ -26,21 +29,12 @@ bool oq_elements_convertible(int from, int to) {
     return is_int32_or_int64(from) && is_int32_or_int64(to);
 }
 
+/* False when a finite number became infinite. */
 static bool store_float(int to, double value, uint8_t *out) {
-    if (to == ONNXPTQ_TYPE_DOUBLE) {
-        memcpy(out, &value, sizeof value);
-        return true;
-    }
-    float single = oq_double_to_float(value);
-    if (to == ONNXPTQ_TYPE_FLOAT) {
-        memcpy(out, &single, sizeof single);
-    } else {
-        uint16_t bits =
-            to == ONNXPTQ_TYPE_FLOAT16 ? oq_float_to_half(single) : oq_float_to_bfloat16(single);
-        memcpy(out, &bits, sizeof bits);
-        single = to == ONNXPTQ_TYPE_FLOAT16 ? oq_half_to_float(bits) : oq_bfloat16_to_float(bits);
-    }
-    return isfinite(single) || !isfinite(value);
+    double stored = value;
+    oq_store_float(to, value, out);
+    oq_convert_to_double(to, out, 1, &stored);
+    return isfinite(stored) || !isfinite(value);
 }
 
 static size_t convert_floats(int from, const uint8_t *in, int to, uint8_t *out, size_t n) {

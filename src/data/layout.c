@@ -1,3 +1,6 @@
+/*
+ * Matching arrays to inputs: by name, by type and shape, then by what counts the samples.
+ */
 #include "data/layout.h"
 
 #include "data/elements.h"

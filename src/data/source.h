@@ -16,8 +16,8 @@
 struct oq_data_source;
 
 struct oq_data_spec {
-    const struct onnxptq_quantize_options
-        *options; /* data_path, data, random_*, input_*, max_samples, batch */
+    /* Of these: data_path, data, random_*, seed, input_*, max_samples, batch. */
+    const struct onnxptq_quantize_options *options;
     const struct onnxptq_tensor *inputs; /* the model's declarations, in order */
     size_t n_inputs;
     const struct oq_log *log;

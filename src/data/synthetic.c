@@ -45,19 +45,6 @@ static void close_random(struct oq_reader *base) {
 
 /* ---- Filling ---- */
 
-static void put_float(int type, double value, uint8_t *out) {
-    float single = oq_double_to_float(value);
-    uint16_t bits = 0;
-    double wide = (double)single; /* one value for all float types */
-    switch (type) {
-    case ONNXPTQ_TYPE_FLOAT: memcpy(out, &single, sizeof single); return;
-    case ONNXPTQ_TYPE_DOUBLE: memcpy(out, &wide, sizeof wide); return;
-    case ONNXPTQ_TYPE_FLOAT16: bits = oq_float_to_half(single); break;
-    default: bits = oq_float_to_bfloat16(single); break;
-    }
-    memcpy(out, &bits, sizeof bits);
-}
-
 static double draw_float(const struct random_input *input, struct oq_random *random) {
     if (!input->has_range) {
         return oq_random_normal(random);
@@ -75,7 +62,9 @@ static void fill(const struct random_input *input, struct oq_random *random, uin
     int64_t high = input->has_range && !is_float ? (int64_t)floor(input->high) : 1;
     for (size_t i = 0; i < input->elements; i++) {
         if (is_float) {
-            put_float(type, draw_float(input, random), out + i * size);
+            /* Through float whatever the type: one value for all of them. */
+            double value = (double)oq_double_to_float(draw_float(input, random));
+            oq_store_float(type, value, out + i * size);
         } else {
             /* Little-endian: the low bytes are the narrower integer. */
             int64_t value = oq_random_integer(random, low, high);
@@ -156,8 +145,8 @@ static double type_limits(int type, double *low) {
     double high = 0;
     bool is_signed = true;
     switch (type) {
-    case ONNXPTQ_TYPE_FLOAT16: high = 65504; break;
-    case ONNXPTQ_TYPE_BFLOAT16: high = 0x1.fep127; break;
+    case ONNXPTQ_TYPE_FLOAT16: high = (double)OQ_HALF_MAX; break;
+    case ONNXPTQ_TYPE_BFLOAT16: high = (double)OQ_BFLOAT16_MAX; break;
     case ONNXPTQ_TYPE_INT8: high = INT8_MAX; break;
     case ONNXPTQ_TYPE_INT16: high = INT16_MAX; break;
     case ONNXPTQ_TYPE_INT32: high = INT32_MAX; break;

@@ -254,3 +254,41 @@ bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t v
     return import->domain != NULL &&
            append(model, &proto->opset_import, &proto->n_opset_import, import);
 }
+
+/* ---- IR version ---- */
+
+static struct oq_map *list_initializers(const Onnx__GraphProto *graph) {
+    struct oq_map *names = oq_map_create();
+    bool done = names != NULL;
+    for (size_t i = 0; done && i < graph->n_initializer; i++) {
+        done = oq_map_put_name(names, oq_text(graph->initializer[i]->name), i);
+    }
+    if (!done) {
+        oq_map_destroy(names);
+        return NULL;
+    }
+    return names;
+}
+
+bool oq_model_free_initializers(struct oq_model *model) {
+    Onnx__ModelProto *proto = oq_model_proto(model);
+    Onnx__GraphProto *graph = proto->graph;
+    if (proto->ir_version >= OQ_IR_FREE_INITIALIZERS) {
+        return true;
+    }
+    struct oq_map *initializers = list_initializers(graph);
+    if (initializers == NULL) {
+        return false;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < graph->n_input; i++) {
+        if (!oq_map_get_name(initializers, oq_text(graph->input[i]->name), NULL)) {
+            graph->input[kept++] = graph->input[i];
+        }
+    }
+    graph->n_input = kept;
+    proto->has_ir_version = 1;
+    proto->ir_version = OQ_IR_FREE_INITIALIZERS;
+    oq_map_destroy(initializers);
+    return true;
+}

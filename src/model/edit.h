@@ -35,6 +35,12 @@ bool oq_graph_add_output(struct oq_model *model, Onnx__GraphProto *graph, const 
 /* Adds or replaces value_info; a negative dimension is unknown. */
 bool oq_graph_add_value_info(struct oq_model *model, Onnx__GraphProto *graph, const char *name,
                              int type, const int64_t *shape, size_t rank);
+/* From this IR version on initializers need not be inputs of their graph; those that are inputs are
+ * defaults, which a caller may replace. Before, all were inputs, and constants all the same. */
+#define OQ_IR_FREE_INITIALIZERS 4
+/* Raises the IR version to that, if it is lower, and takes the main graph's initializers off its
+ * inputs, which keeps them constants. False when out of memory: nothing is changed. */
+bool oq_model_free_initializers(struct oq_model *model);
 /* Adds an opset import, or raises it; true when the domain is there afterwards. */
 bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t version);
 

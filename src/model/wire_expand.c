@@ -79,14 +79,13 @@ static enum onnxptq_status expand_submessage(struct expander *expander, uint32_t
 
 /* Is this NodeProto a Constant of the default domain? */
 static bool is_constant(const uint8_t *p, const uint8_t *end) {
-    enum { OP_TYPE = 4, DOMAIN_NAME = 7 };
     bool constant = false;
     struct oq_wire_field field;
     while (p < end && oq_wire_read_field(p, end, &field) == NULL) {
         const size_t size = (size_t)(field.end - field.value);
-        if (field.number == OP_TYPE) {
+        if (field.number == OQ_NODE_TYPE) {
             constant = size == strlen("Constant") && memcmp(field.value, "Constant", size) == 0;
-        } else if (field.number == DOMAIN_NAME && size > 0 &&
+        } else if (field.number == OQ_NODE_DOMAIN && size > 0 &&
                    !(size == strlen("ai.onnx") && memcmp(field.value, "ai.onnx", size) == 0)) {
             return false;
         }
@@ -97,7 +96,6 @@ static bool is_constant(const uint8_t *p, const uint8_t *end) {
 
 static enum oq_wire_place place_of(const struct message *message, const struct oq_wire_field *field,
                                    const ProtobufCMessageDescriptor *inner) {
-    enum { ATTRIBUTE_TENSOR = 5 };
     if (inner == &onnx__node_proto__descriptor) {
         return is_constant(field->value, field->end) ? OQ_PLACE_CONSTANT : OQ_PLACE_OTHER;
     }
@@ -109,7 +107,7 @@ static enum oq_wire_place place_of(const struct message *message, const struct o
             return OQ_PLACE_INITIALIZER;
         }
         if (message->descriptor == &onnx__attribute_proto__descriptor &&
-            field->number == ATTRIBUTE_TENSOR) {
+            field->number == OQ_ATTRIBUTE_TENSOR) {
             return message->place;
         }
     }
@@ -121,11 +119,11 @@ static enum oq_wire_place place_of(const struct message *message, const struct o
 static enum onnxptq_status expand_private(struct expander *expander,
                                           const struct oq_wire_field *field,
                                           struct oq_wire_tensor *tensor) {
-    if (field->number == OQ_FIELD_FILE) {
+    if (field->number == OQ_TENSOR_DATA_FILE) {
         tensor->file = (uint32_t)field->varint;
         return ONNXPTQ_OK;
     }
-    if (field->number == OQ_FIELD_OFFSET) {
+    if (field->number == OQ_TENSOR_DATA_OFFSET) {
         tensor->offset = field->varint;
         return ONNXPTQ_OK;
     }
@@ -144,16 +142,15 @@ static enum onnxptq_status expand_private(struct expander *expander,
 static enum onnxptq_status expand_field(struct expander *expander, const struct message *message,
                                         const struct oq_wire_field *field,
                                         struct oq_wire_tensor *tensor) {
-    enum { DATA_TYPE = 2 };
     const ProtobufCMessageDescriptor *outer = message->descriptor;
-    if (outer == &onnx__tensor_proto__descriptor && field->number >= OQ_FIELD_FILE &&
-        field->number <= OQ_FIELD_LENGTH) {
+    if (outer == &onnx__tensor_proto__descriptor && field->number >= OQ_TENSOR_DATA_FILE &&
+        field->number <= OQ_TENSOR_DATA_LENGTH) {
         return expand_private(expander, field, tensor);
     }
-    if (outer == &onnx__tensor_proto__descriptor && field->number == DATA_TYPE) {
+    if (outer == &onnx__tensor_proto__descriptor && field->number == OQ_TENSOR_TYPE) {
         tensor->type = (int)(int64_t)field->varint;
     }
-    if (outer == &onnx__node_proto__descriptor && field->number == OQ_FIELD_ORIGIN) {
+    if (outer == &onnx__node_proto__descriptor && field->number == OQ_NODE_ORIGIN) {
         return ONNXPTQ_OK;
     }
     const ProtobufCFieldDescriptor *known =

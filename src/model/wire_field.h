@@ -11,8 +11,19 @@ enum oq_wire_type { OQ_WIRE_VARINT = 0, OQ_WIRE_64 = 1, OQ_WIRE_LENGTH = 2, OQ_W
 
 #define OQ_WIRE_MAX_VARINT 10
 
-/* Private fields of TensorProto, and the one of NodeProto. */
-enum { OQ_FIELD_FILE = 536870001, OQ_FIELD_OFFSET, OQ_FIELD_LENGTH, OQ_FIELD_ORIGIN };
+/* Field numbers of onnx.proto that the passes know, by message; the last ones are private. */
+enum { OQ_ENTRY_KEY = 1, OQ_ENTRY_VALUE = 2 };
+enum { OQ_ATTRIBUTE_TENSOR = 5 };
+enum { OQ_NODE_TYPE = 4, OQ_NODE_DOMAIN = 7, OQ_NODE_ORIGIN = 536870004 };
+enum {
+    OQ_TENSOR_TYPE = 2,
+    OQ_TENSOR_RAW_DATA = 9,
+    OQ_TENSOR_EXTERNAL_DATA = 13,
+    OQ_TENSOR_DATA_LOCATION = 14,
+    OQ_TENSOR_DATA_FILE = 536870001,
+    OQ_TENSOR_DATA_OFFSET,
+    OQ_TENSOR_DATA_LENGTH
+};
 
 struct oq_wire_field {
     uint32_t number;

@@ -121,24 +121,23 @@ static enum onnxptq_status shrink_submessage(const struct shrinker *shrinker,
 static enum onnxptq_status leave_data(const struct shrinker *shrinker,
                                       const struct oq_wire_field *field) {
     struct oq_wire_fields fields = {.head_size = 0};
-    oq_wire_add_varint(&fields, OQ_FIELD_FILE, shrinker->file);
-    oq_wire_add_varint(&fields, OQ_FIELD_OFFSET, (uint64_t)(field->value - shrinker->base));
-    oq_wire_add_varint(&fields, OQ_FIELD_LENGTH, (uint64_t)(field->end - field->value));
+    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_FILE, shrinker->file);
+    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_OFFSET, (uint64_t)(field->value - shrinker->base));
+    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_LENGTH, (uint64_t)(field->end - field->value));
     return append(shrinker, fields.head, fields.head_size);
 }
 
 static bool is_large_data(const struct message *message, const struct oq_wire_field *field) {
-    enum { RAW_DATA = 9 };
-    return message->descriptor == &onnx__tensor_proto__descriptor && field->number == RAW_DATA &&
-           field->end - field->value >= OQ_MAPPED_MINIMUM;
+    return message->descriptor == &onnx__tensor_proto__descriptor &&
+           field->number == OQ_TENSOR_RAW_DATA && field->end - field->value >= OQ_MAPPED_MINIMUM;
 }
 
 static bool is_private(const ProtobufCMessageDescriptor *descriptor, uint32_t number) {
     if (descriptor == &onnx__node_proto__descriptor) {
-        return number == OQ_FIELD_ORIGIN;
+        return number == OQ_NODE_ORIGIN;
     }
-    return descriptor == &onnx__tensor_proto__descriptor && number >= OQ_FIELD_FILE &&
-           number <= OQ_FIELD_LENGTH;
+    return descriptor == &onnx__tensor_proto__descriptor && number >= OQ_TENSOR_DATA_FILE &&
+           number <= OQ_TENSOR_DATA_LENGTH;
 }
 
 static enum onnxptq_status shrink_field(const struct shrinker *shrinker,

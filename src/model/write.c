@@ -5,14 +5,12 @@
 
 #include "base/map.h"
 #include "model/model_make.h"
-#include "model/wire.h"
+#include "model/wire_field.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { FIELD_RAW_DATA = 9, FIELD_EXTERNAL_DATA = 13, FIELD_DATA_LOCATION = 14 };
 
 static enum onnxptq_status put_inline(const struct oq_model *model,
                                       const struct oq_wire_tensor *tensor,
@@ -22,7 +20,7 @@ static enum onnxptq_status put_inline(const struct oq_model *model,
     if (fields->body == NULL && tensor->length > 0) {
         return oq_fail(error, ONNXPTQ_ERROR_INTERNAL, "a tensor's data lies outside its file");
     }
-    oq_wire_add_length(fields, FIELD_RAW_DATA, fields->body_size);
+    oq_wire_add_length(fields, OQ_TENSOR_RAW_DATA, fields->body_size);
     return ONNXPTQ_OK;
 }
 
@@ -204,9 +202,9 @@ static bool stays_inside(const struct oq_wire_tensor *tensor) {
 static void add_entry(struct oq_wire_fields *fields, const char *key, const char *value) {
     struct oq_wire_fields entry;
     entry.head_size = 0;
-    oq_wire_add_bytes(&entry, 1, key, strlen(key));
-    oq_wire_add_bytes(&entry, 2, value, strlen(value));
-    oq_wire_add_bytes(fields, FIELD_EXTERNAL_DATA, entry.head, entry.head_size);
+    oq_wire_add_bytes(&entry, OQ_ENTRY_KEY, key, strlen(key));
+    oq_wire_add_bytes(&entry, OQ_ENTRY_VALUE, value, strlen(value));
+    oq_wire_add_bytes(fields, OQ_TENSOR_EXTERNAL_DATA, entry.head, entry.head_size);
 }
 
 static enum onnxptq_status replace_in_session(void *user, const struct oq_wire_tensor *tensor,
@@ -224,7 +222,8 @@ static enum onnxptq_status replace_in_session(void *user, const struct oq_wire_t
     add_entry(fields, "offset", number);
     snprintf(number, sizeof number, "%" PRIu64, tensor->length);
     add_entry(fields, "length", number);
-    oq_wire_add_varint(fields, FIELD_DATA_LOCATION, ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL);
+    oq_wire_add_varint(fields, OQ_TENSOR_DATA_LOCATION,
+                       ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL);
     return ONNXPTQ_OK;
 }
 

@@ -14,10 +14,9 @@ enum onnxptq_status oq_model_write(const struct oq_model *model, struct oq_write
 /* The weights of a model, aligned, in one temporary file for the sessions. */
 struct oq_weight_file;
 
-/* Writes every mapped tensor of `model` once, aligned to 4096 bytes when larger than a page and to
- * 64 otherwise, into a temporary file beside `beside_path`. Models cloned from `model` later share
- * data files, so the same weight file serves them all; tensors of files added later are appended by
- * oq_session_bytes. */
+/* Makes an empty one beside `beside_path`. oq_session_bytes() fills it: every mapped tensor once,
+ * aligned to 4096 bytes when larger than a page and to 64 otherwise. Models that share data files
+ * (oq_model_clone) share what is in it. */
 enum onnxptq_status oq_weight_file_create(const char *beside_path, struct oq_weight_file **out,
                                           struct onnxptq_error *error) OQ_MUST_USE;
 void oq_weight_file_destroy(struct oq_weight_file *file); /* removes the file; NULL is allowed */

@@ -17,7 +17,6 @@
  * can expand to many. */
 #define GROUP_BYTES ((uint64_t)32 << 20)
 #define GROUP_SIZE 16
-#define FIRST_IR_WITHOUT_INPUTS 4
 
 struct evaluation {
     const struct oq_preparation *preparation;
@@ -85,9 +84,9 @@ static void strip(Onnx__ModelProto *model) {
     graph->n_input = graph->n_output = graph->n_value_info = 0;
     graph->n_quantization_annotation = 0;
     model->n_training_info = 0;
-    if (model->ir_version < FIRST_IR_WITHOUT_INPUTS) {
+    if (model->ir_version < OQ_IR_FREE_INITIALIZERS) {
         model->has_ir_version = 1;
-        model->ir_version = FIRST_IR_WITHOUT_INPUTS;
+        model->ir_version = OQ_IR_FREE_INITIALIZERS;
     }
 }
 

@@ -17,25 +17,12 @@ struct channels {
     double *factor, *shift;
 };
 
-static void encode(int type, double value, uint8_t *out) {
-    const float single = oq_double_to_float(value);
-    if (type == ONNXPTQ_TYPE_DOUBLE) {
-        memcpy(out, &value, sizeof value);
-    } else if (type == ONNXPTQ_TYPE_FLOAT) {
-        memcpy(out, &single, sizeof single);
-    } else {
-        const uint16_t half =
-            type == ONNXPTQ_TYPE_FLOAT16 ? oq_float_to_half(single) : oq_float_to_bfloat16(single);
-        memcpy(out, &half, sizeof half);
-    }
-}
-
 /* Writes the values in `type`; false when one is not finite there. */
 static bool encode_all(int type, const double *values, size_t n, uint8_t *out) {
     const size_t width = oq_type_size(type);
     for (size_t i = 0; i < n; i++) {
         double back;
-        encode(type, values[i], out + i * width);
+        oq_store_float(type, values[i], out + i * width);
         oq_convert_to_double(type, out + i * width, 1, &back);
         if (!isfinite(back)) {
             return false;

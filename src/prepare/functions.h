@@ -9,9 +9,8 @@
 
 struct oq_function {
     Onnx__FunctionProto *proto;
-    bool weighted; /* holds Conv, ConvTranspose, Gemm or MatMul, or calls what does */
-    bool
-        pure; /* standard operators that give the same results whenever they are run, and no else */
+    bool weighted;   /* holds Conv, ConvTranspose, Gemm or MatMul, or calls what does */
+    bool pure;       /* holds only standard operators that give the same results in every run */
     unsigned height; /* calls inside calls below it */
     unsigned char mark;
 };

@@ -130,10 +130,24 @@ static void unlist_initializers(Onnx__GraphProto *graph, const struct oq_map *in
     graph->n_input = kept;
 }
 
+/* The oldest IR version that a model of this version of the default domain may have. */
+static int64_t ir_version_of(int64_t opset) {
+    /* The first release of ONNX with an opset, and the IR version of that release. */
+    static const struct {
+        int64_t opset, ir_version;
+    } releases[] = {{7, 3},  {9, 4},   {10, 5},  {11, 6},  {12, 7}, {15, 8},
+                    {19, 9}, {21, 10}, {23, 11}, {24, 12}, {25, 13}};
+    int64_t ir_version = 3;
+    for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
+        ir_version = opset >= releases[i].opset ? releases[i].ir_version : ir_version;
+    }
+    return ir_version;
+}
+
 /* Cannot fail: from here on the model is changed. */
 static void raise_versions(const struct oq_opset_edit *edit) {
     Onnx__ModelProto *proto = oq_model_proto(edit->model);
-    const int64_t ir_version = oq_opset_ir_version(edit->target);
+    const int64_t ir_version = ir_version_of(edit->target);
     raise_imports(proto->opset_import, proto->n_opset_import, edit->target);
     for (size_t i = 0; i < proto->n_functions; i++) {
         raise_imports(proto->functions[i]->opset_import, proto->functions[i]->n_opset_import,
@@ -142,7 +156,8 @@ static void raise_versions(const struct oq_opset_edit *edit) {
     if (proto->ir_version >= ir_version) {
         return;
     }
-    if (proto->ir_version < 4 && ir_version >= 4 && proto->graph != NULL) {
+    if (proto->ir_version < OQ_IR_FREE_INITIALIZERS && ir_version >= OQ_IR_FREE_INITIALIZERS &&
+        proto->graph != NULL) {
         unlist_initializers(proto->graph, edit->bodies[0]->tensors);
     }
     proto->has_ir_version = 1;
@@ -172,17 +187,4 @@ enum onnxptq_status oq_opset_raise(struct oq_model *model, int64_t version,
 done:
     oq_opset_edit_release(&edit);
     return status;
-}
-
-int64_t oq_opset_ir_version(int64_t opset) {
-    /* The first release of ONNX with an opset, and the IR version of that release. */
-    static const struct {
-        int64_t opset, ir_version;
-    } releases[] = {{7, 3},  {9, 4},   {10, 5},  {11, 6},  {12, 7}, {15, 8},
-                    {19, 9}, {21, 10}, {23, 11}, {24, 12}, {25, 13}};
-    int64_t ir_version = 3;
-    for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
-        ir_version = opset >= releases[i].opset ? releases[i].ir_version : ir_version;
-    }
-    return ir_version;
 }

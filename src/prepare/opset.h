@@ -26,7 +26,4 @@
 enum onnxptq_status oq_opset_raise(struct oq_model *model, int64_t version,
                                    struct onnxptq_error *error) OQ_MUST_USE;
 
-/* The oldest IR version that a model of this version of the default domain may have. */
-int64_t oq_opset_ir_version(int64_t opset);
-
 #endif

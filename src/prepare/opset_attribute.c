@@ -241,17 +241,8 @@ const char *oq_opset_constant_ints(struct oq_opset_body *body, const Onnx__NodeP
 
 const char *oq_opset_constant_float(struct oq_opset_body *body, const Onnx__NodeProto *near,
                                     const char *suffix, int type, float value) {
-    const double wide = (double)value;
-    const uint16_t half = oq_float_to_half(value);
-    const uint16_t brain = oq_float_to_bfloat16(value);
-    const void *data = &value;
-    if (type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE) {
-        data = &wide;
-    } else if (type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16) {
-        data = &half;
-    } else if (type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16) {
-        data = &brain;
-    }
+    uint8_t data[sizeof(double)];
+    oq_store_float(type, (double)value, data);
     return oq_opset_constant(body, near, suffix, type, NULL, 0, data, oq_type_size(type));
 }
 

@@ -35,7 +35,8 @@ const Onnx__TensorProto *oq_opset_find_constant(const struct oq_opset_body *body
     if (origin.tensor != NULL) {
         /* Below IR version 4 initializers are graph inputs as a matter of form. */
         const bool replaceable =
-            origin.input != NULL && oq_model_proto(body->edit->model)->ir_version >= 4;
+            origin.input != NULL &&
+            oq_model_proto(body->edit->model)->ir_version >= OQ_IR_FREE_INITIALIZERS;
         return replaceable ? NULL : origin.tensor;
     }
     if (origin.node == NULL || strcmp(origin.node->op_type, "Constant") != 0 ||

@@ -44,8 +44,7 @@ static enum onnxptq_status run_steps(struct oq_preparation *preparation,
     OQ_TRY(oq_prepare_constants(preparation, error));
     OQ_TRY(oq_prepare_batch_norm(preparation, error));
     OQ_TRY(oq_preparation_index(preparation, error));
-    oq_prepare_ir(preparation);
-    return ONNXPTQ_OK;
+    return oq_prepare_ir(preparation, error);
 }
 
 enum onnxptq_status oq_prepare(const struct oq_prepare_spec *spec, struct oq_model **out,

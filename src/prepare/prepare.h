@@ -8,11 +8,6 @@
 #include "model/graph.h"
 #include "runtime/runtime.h"
 
-/* Version of the default domain that per-channel DequantizeLinear needs. */
-#define OQ_MINIMUM_OPSET 13
-/* Version that Q/DQ with scales in half precision need. */
-#define OQ_HALF_OPSET 19
-
 struct oq_prepare_spec {
     const struct oq_graph *graph; /* of the original model, which is left alone */
     struct oq_runtime *runtime;   /* computes constants */

@@ -7,8 +7,6 @@
 
 #include <inttypes.h>
 
-#define FIRST_IR_WITHOUT_INPUTS 4
-
 enum onnxptq_status oq_prepare_opset(struct oq_preparation *preparation,
                                      struct onnxptq_error *error) {
     const int64_t wanted = preparation->spec->opset;
@@ -22,11 +20,6 @@ enum onnxptq_status oq_prepare_opset(struct oq_preparation *preparation,
     return ONNXPTQ_OK;
 }
 
-static bool is_initializer(const struct oq_graph *index, const char *name) {
-    const uint32_t value = oq_graph_find_value(index, 0, oq_text(name));
-    return value != OQ_NONE && oq_graph_value(index, value)->initializer != NULL;
-}
-
 static bool has_new_initializers(const Onnx__GraphProto *graph, const struct oq_graph *index) {
     for (size_t i = 0; i < graph->n_initializer; i++) {
         const uint32_t value = oq_graph_find_value(index, 0, oq_text(graph->initializer[i]->name));
@@ -37,24 +30,18 @@ static bool has_new_initializers(const Onnx__GraphProto *graph, const struct oq_
     return false;
 }
 
-void oq_prepare_ir(struct oq_preparation *preparation) {
-    Onnx__ModelProto *model = oq_model_proto(preparation->model);
-    Onnx__GraphProto *graph = model->graph;
+enum onnxptq_status oq_prepare_ir(struct oq_preparation *preparation, struct onnxptq_error *error) {
+    const Onnx__ModelProto *model = oq_model_proto(preparation->model);
     const int64_t old = model->ir_version;
-    if (old >= FIRST_IR_WITHOUT_INPUTS || !has_new_initializers(graph, preparation->graph)) {
-        return;
+    if (old >= OQ_IR_FREE_INITIALIZERS || !has_new_initializers(model->graph, preparation->graph)) {
+        return ONNXPTQ_OK;
     }
-    size_t kept = 0;
-    for (size_t i = 0; i < graph->n_input; i++) {
-        if (!is_initializer(preparation->graph, graph->input[i]->name)) {
-            graph->input[kept++] = graph->input[i];
-        }
+    if (!oq_model_free_initializers(preparation->model)) {
+        return oq_fail_memory(error, "the names of initializers");
     }
-    graph->n_input = kept;
-    model->has_ir_version = 1;
-    model->ir_version = FIRST_IR_WITHOUT_INPUTS;
     oq_preparation_note(preparation,
                         "IR version raised from %" PRId64 " to %d: before it, the new initializers "
                         "would have to be inputs of the model",
-                        old, FIRST_IR_WITHOUT_INPUTS);
+                        old, OQ_IR_FREE_INITIALIZERS);
+    return ONNXPTQ_OK;
 }

@@ -14,6 +14,7 @@ enum onnxptq_status oq_prepare_opset(struct oq_preparation *preparation,
 /* Up to IR version 3 every initializer is an input of the graph too. A model with new ones becomes
  * version 4, where inputs of the kind are defaults that a caller may replace: they leave the list,
  * since they were constants. */
-void oq_prepare_ir(struct oq_preparation *preparation);
+enum onnxptq_status oq_prepare_ir(struct oq_preparation *preparation, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 #endif

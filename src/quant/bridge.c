@@ -11,6 +11,8 @@
 
 enum { MAX_DEPTH = 64 };
 
+/* ---- Results ---- */
+
 static bool bound_holds(const struct oq_planner *planner, const struct oq_node *node, size_t input,
                         const char *attribute, bool low) {
     float bound = oq_attribute_float(node->proto, attribute, 0.0F);
@@ -28,10 +30,76 @@ static bool bound_holds(const struct oq_planner *planner, const struct oq_node *
     return low ? bound <= 0.0F : bound >= 0.0F;
 }
 
-bool oq_bridge_clip_holds_zero(const struct oq_planner *planner, uint32_t node) {
+/* True when zero lies between the constant bounds of a Clip. */
+static bool clip_holds_zero(const struct oq_planner *planner, uint32_t node) {
     const struct oq_node *n = oq_graph_node(planner->graph, node);
     return bound_holds(planner, n, 1, "min", true) && bound_holds(planner, n, 2, "max", false);
 }
+
+/* True when a uint8 range that holds zero makes this Relu or Clip redundant. */
+static bool is_foldable_activation(const struct oq_planner *planner, uint32_t node) {
+    const struct oq_operator *op = oq_planner_candidate(planner, node);
+    if (op == NULL || op->role != OQ_ROLE_ACTIVATION) {
+        return false;
+    }
+    return strcmp(op->type, "Relu") == 0 ||
+           (strcmp(op->type, "Clip") == 0 && clip_holds_zero(planner, node));
+}
+
+uint32_t oq_bridge_fold(const struct oq_planner *planner, uint32_t value, uint32_t *activation) {
+    *activation = OQ_NONE;
+    const struct oq_use *use = oq_planner_sole_use(planner, value);
+    if (use == NULL || use->input != 0 || !is_foldable_activation(planner, use->node)) {
+        return value;
+    }
+    *activation = use->node;
+    return oq_planner_output(planner, use->node);
+}
+
+/* A reader that must not see rounded values: foreign, excluded or inside a function. */
+static bool wants_float(const struct oq_planner *planner, uint32_t node) {
+    const struct oq_node *n = oq_graph_node(planner->graph, node);
+    enum onnxptq_decision decision = planner->plan->nodes[node].decision;
+    return n->local_function || decision == ONNXPTQ_DECISION_FOREIGN ||
+           decision == ONNXPTQ_DECISION_EXCLUDED;
+}
+
+const char *oq_bridge_output_obstacle(const struct oq_planner *planner, uint32_t value) {
+    const struct oq_value *v = oq_graph_value(planner->graph, value);
+    if (oq_planner_is_quantized_already(planner, value)) {
+        return "its result is quantized already";
+    }
+    if (v->captured) {
+        return "a control-flow body reads its result";
+    }
+    if (v->n_uses == 0 && !v->is_output) {
+        return "nothing reads its result";
+    }
+    if (planner->context->foreign_edges == ONNXPTQ_FOREIGN_FUSE) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < v->n_uses; i++) {
+        if (wants_float(planner, v->uses[i].node)) {
+            return "a foreign or excluded operator reads its result in float, which undoes the "
+                   "integer kernel (--foreign-edges=fuse buys it back)";
+        }
+    }
+    return NULL;
+}
+
+void oq_bridge_output_pair(struct oq_planner *planner, uint32_t value, const char *rule,
+                           const char *reason) {
+    const struct oq_value *v = oq_graph_value(planner->graph, value);
+    uint32_t pair = oq_planner_pair(planner, value, OQ_NONE, 0, rule, reason);
+    for (uint32_t i = 0; i < v->n_uses && pair != OQ_NONE; i++) {
+        pair = oq_planner_pair(planner, value, v->uses[i].node, v->uses[i].input, rule, reason);
+    }
+    if (pair != OQ_NONE && v->is_output) {
+        planner->plan->pairs[pair].takes_name = true;
+    }
+}
+
+/* ---- Joining ---- */
 
 /* Joined operators whose input and output share one scale. */
 static bool shares_scale(const struct oq_operator *op) {

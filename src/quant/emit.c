@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define NOTE_SIZE 1024
-#define FIRST_IR_WITHOUT_INPUTS 4 /* from here on initializers need not be inputs */
 
 enum onnxptq_status oq_emit_note(struct oq_emitter *emitter, struct onnxptq_error *error,
                                  const char *format, ...) {
@@ -75,17 +74,15 @@ static bool plan_fits(const struct oq_plan *plan, const struct oq_graph *graph) 
 }
 
 static int64_t needed_opset(const struct oq_plan *plan) {
-    int64_t needed = plan->n_pairs + plan->n_weights > 0 ? 10 : 0;
+    int64_t needed = 0;
+    for (size_t i = 0; i < plan->n_pairs; i++) {
+        int64_t own = oq_quant_needed_opset(&plan->pairs[i].spec, false);
+        needed = own > needed ? own : needed;
+    }
     for (size_t i = 0; i < plan->n_weights; i++) {
-        needed = plan->weights[i].axis >= 0 && needed < 13 ? 13 : needed;
-    }
-    for (size_t i = 0; i < plan->n_pairs; i++) {
-        bool half = oq_quant_float_type(&plan->pairs[i].spec) != ONNXPTQ_TYPE_FLOAT;
-        needed = half && needed < 19 ? 19 : needed;
-    }
-    for (size_t i = 0; i < plan->n_pairs; i++) {
-        enum onnxptq_type type = plan->pairs[i].spec.type;
-        needed = type == ONNXPTQ_TYPE_INT16 || type == ONNXPTQ_TYPE_UINT16 ? 21 : needed;
+        const struct oq_plan_weight *weight = &plan->weights[i];
+        int64_t own = oq_quant_needed_opset(&weight->spec, weight->axis >= 0);
+        needed = own > needed ? own : needed;
     }
     return needed;
 }
@@ -151,31 +148,20 @@ static void drop_constants(struct oq_emitter *emitter) {
     }
 }
 
-/* Before IR 4 every initializer is an input as well, and a constant all the same. From 4 on such an
- * input is an overridable default: taking the inputs off the list is what keeps them constants. */
+/* The new initializers are no inputs. */
 static enum onnxptq_status raise_ir_version(struct oq_emitter *emitter,
                                             struct onnxptq_error *error) {
-    Onnx__ModelProto *model = oq_model_proto(emitter->model);
-    if (!emitter->added_initializer || model->ir_version >= FIRST_IR_WITHOUT_INPUTS) {
+    int64_t old = oq_model_proto(emitter->model)->ir_version;
+    if (!emitter->added_initializer || old >= OQ_IR_FREE_INITIALIZERS) {
         return ONNXPTQ_OK;
     }
-    int64_t old = model->ir_version;
-    model->has_ir_version = 1;
-    model->ir_version = FIRST_IR_WITHOUT_INPUTS;
-    Onnx__GraphProto *graph = model->graph;
-    size_t kept = 0;
-    for (size_t i = 0; i < graph->n_input; i++) {
-        const char *name = graph->input[i]->name;
-        uint32_t value = name ? oq_graph_find_value(emitter->graph, 0, name) : OQ_NONE;
-        if (value == OQ_NONE || !oq_graph_value(emitter->graph, value)->initializer) {
-            graph->input[kept++] = graph->input[i];
-        }
+    if (!oq_model_free_initializers(emitter->model)) {
+        return oq_fail_memory(error, "the names of initializers");
     }
-    graph->n_input = kept;
     return oq_emit_note(emitter, error,
                         "IR version raised from %lld to %d: before it, the new initializers would "
                         "have to be inputs of the model",
-                        (long long)old, FIRST_IR_WITHOUT_INPUTS);
+                        (long long)old, OQ_IR_FREE_INITIALIZERS);
 }
 
 /* The result must be a graph itself: every name defined, once, without cycles. */

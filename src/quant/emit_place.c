@@ -183,19 +183,15 @@ const char *oq_emit_initializer(struct oq_emitter *emitter, uint32_t scope, cons
 const char *oq_emit_scales(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
                            enum onnxptq_type float_type, size_t rank, const float *scales,
                            size_t n) {
-    int64_t shape[] = {(int64_t)n};
-    if (float_type == ONNXPTQ_TYPE_FLOAT) {
-        return oq_emit_initializer(emitter, scope, tensor, "_scale", float_type, shape, rank,
-                                   scales, n * sizeof *scales);
+    const int64_t shape[] = {(int64_t)n};
+    const size_t width = oq_type_size((int)float_type);
+    uint8_t *data = oq_arena_array(emitter->scratch, n, width);
+    for (size_t i = 0; data != NULL && i < n; i++) {
+        oq_store_float((int)float_type, (double)scales[i], data + i * width);
     }
-    uint16_t *halves = oq_arena_array(emitter->scratch, n, sizeof *halves);
-    for (size_t i = 0; halves && i < n; i++) {
-        halves[i] = float_type == ONNXPTQ_TYPE_FLOAT16 ? oq_float_to_half(scales[i])
-                                                       : oq_float_to_bfloat16(scales[i]);
-    }
-    return halves ? oq_emit_initializer(emitter, scope, tensor, "_scale", float_type, shape, rank,
-                                        halves, n * sizeof *halves)
-                  : NULL;
+    return data != NULL ? oq_emit_initializer(emitter, scope, tensor, "_scale", (int)float_type,
+                                              shape, rank, data, n * width)
+                        : NULL;
 }
 
 Onnx__NodeProto *oq_emit_dequantize(struct oq_emitter *emitter, const char *tensor,

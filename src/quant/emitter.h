@@ -99,10 +99,10 @@ struct oq_quant_params oq_emit_pair_params(const struct oq_emitter *emitter, uin
 
 /* Scales of every weight; nodes whose weight has none are left float. */
 enum onnxptq_status oq_emit_weight_scales(struct oq_emitter *emitter, struct onnxptq_error *error);
-/* The copy that `node` reads for the plan's `weight`, or NULL. With `own`, one that no other node
- * reads. */
+/* The copy that `node` reads for the plan's `weight`, or NULL. */
 struct oq_emit_weight *oq_emit_find_weight(struct oq_emitter *emitter, uint32_t weight,
                                            uint32_t node);
+/* A copy that no other node reads, split off from `shared` unless that is one already. */
 struct oq_emit_weight *oq_emit_own_weight(struct oq_emitter *emitter, struct oq_emit_weight *shared,
                                           uint32_t node); /* NULL: out of memory */
 /* Codes, initializers, DequantizeLinear nodes; readers rewired. */
@@ -164,13 +164,13 @@ enum onnxptq_status oq_emit_place(struct oq_emitter *emitter, struct onnxptq_err
 /* "<tensor><suffix>", unique. NULL: out of memory. */
 const char *oq_emit_name(struct oq_emitter *emitter, const char *tensor, const char *suffix);
 /* Adds an initializer; its unique name, or NULL when out of memory. A scalar has rank 0. */
-/* Scales in their float type: a scalar, or with rank 1 n of them. */
-const char *oq_emit_scales(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
-                           enum onnxptq_type float_type, size_t rank, const float *scales,
-                           size_t n);
 const char *oq_emit_initializer(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
                                 const char *suffix, int type, const int64_t *shape, size_t rank,
                                 const void *data, size_t size);
+/* The same for scales, in their float type: a scalar, or with rank 1 n of them. */
+const char *oq_emit_scales(struct oq_emitter *emitter, uint32_t scope, const char *tensor,
+                           enum onnxptq_type float_type, size_t rank, const float *scales,
+                           size_t n);
 /* A DequantizeLinear (zero_point NULL: without) of `quantized` into the tensor `output`; axis < 0:
  * none. NULL: out of memory. */
 Onnx__NodeProto *oq_emit_dequantize(struct oq_emitter *emitter, const char *tensor,

@@ -9,8 +9,6 @@
 #include <math.h>
 
 #define HALF_SMALLEST 0x1p-24F
-#define HALF_LARGEST 65504.0F
-#define BFLOAT16_LARGEST 0x1.fep127F
 
 bool oq_quant_spec_equal(const struct oq_quant_spec *a, const struct oq_quant_spec *b) {
     return a->type == b->type && a->symmetric == b->symmetric && a->narrow == b->narrow &&
@@ -23,13 +21,23 @@ enum onnxptq_type oq_quant_float_type(const struct oq_quant_spec *spec) {
 
 float oq_quant_storable_scale(const struct oq_quant_spec *spec, float scale) {
     if (oq_quant_float_type(spec) == ONNXPTQ_TYPE_FLOAT16) {
-        float clamped = fminf(fmaxf(scale, HALF_SMALLEST), HALF_LARGEST);
+        float clamped = fminf(fmaxf(scale, HALF_SMALLEST), OQ_HALF_MAX);
         return oq_half_to_float(oq_float_to_half(clamped));
     }
     if (oq_quant_float_type(spec) == ONNXPTQ_TYPE_BFLOAT16) {
-        return oq_bfloat16_to_float(oq_float_to_bfloat16(fminf(scale, BFLOAT16_LARGEST)));
+        return oq_bfloat16_to_float(oq_float_to_bfloat16(fminf(scale, OQ_BFLOAT16_MAX)));
     }
     return scale;
+}
+
+int64_t oq_quant_needed_opset(const struct oq_quant_spec *spec, bool per_channel) {
+    if (spec->type == ONNXPTQ_TYPE_INT16 || spec->type == ONNXPTQ_TYPE_UINT16) {
+        return 21;
+    }
+    if (oq_type_is_half((int)spec->float_type)) {
+        return 19;
+    }
+    return per_channel ? 13 : 10;
 }
 
 static bool is_signed(enum onnxptq_type type) {
@@ -51,8 +59,8 @@ void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t
 
 static double largest_float(const struct oq_quant_spec *spec) {
     switch ((int)oq_quant_float_type(spec)) {
-    case ONNXPTQ_TYPE_FLOAT16: return (double)HALF_LARGEST;
-    case ONNXPTQ_TYPE_BFLOAT16: return (double)BFLOAT16_LARGEST;
+    case ONNXPTQ_TYPE_FLOAT16: return (double)OQ_HALF_MAX;
+    case ONNXPTQ_TYPE_BFLOAT16: return (double)OQ_BFLOAT16_MAX;
     default: return (double)FLT_MAX;
     }
 }
@@ -116,17 +124,6 @@ struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *sp
     }
     double zero_point = rint((double)low - min / (double)scale);
     return (struct oq_quant_params){scale, clamp_code(zero_point, low, high)};
-}
-
-int32_t oq_quantize_value(const struct oq_quant_spec *spec, struct oq_quant_params params,
-                          float value) {
-    int32_t low, high;
-    oq_quant_code_range(spec, &low, &high);
-    if (isnan(value)) {
-        return params.zero_point;
-    }
-    float rounded = rintf(value / params.scale);
-    return clamp_code((double)rounded + (double)params.zero_point, low, high);
 }
 
 bool oq_bias_quantize(double value, float scale, int32_t *code) {

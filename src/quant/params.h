@@ -1,6 +1,6 @@
 /*
- * Scales and zero points from ranges, and quantizing numbers with them. Formulas and their sources:
- * docs/formulas.md. Rounding is half to even, done in float as the runtimes do it.
+ * Scales and zero points from ranges, and quantizing constants with them. Formulas and their
+ * sources: docs/formulas.md. Rounding is half to even, done in float as the runtimes do it.
  */
 #ifndef OQ_QUANT_PARAMS_H
 #define OQ_QUANT_PARAMS_H
@@ -28,6 +28,10 @@ enum onnxptq_type oq_quant_float_type(const struct oq_quant_spec *spec);
 /* The nearest number to a scale > 0 that the tensor's float type holds and that is not 0. */
 float oq_quant_storable_scale(const struct oq_quant_spec *spec, float scale);
 
+/* The version of the default domain whose Q/DQ can hold this: one scale per channel 13, scales in
+ * half precision 19, 16-bit codes 21, else 10. */
+int64_t oq_quant_needed_opset(const struct oq_quant_spec *spec, bool per_channel);
+
 /* Codes of a spec. */
 void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t *high);
 
@@ -37,10 +41,6 @@ void oq_quant_code_range(const struct oq_quant_spec *spec, int32_t *low, int32_t
  * max(|min|, |max|) / qmax; else (max - min) / (qmax - qmin). */
 struct oq_quant_params oq_quant_params_from_range(const struct oq_quant_spec *spec, double min,
                                                   double max);
-
-/* round(value / scale) + zero_point, saturated; NaN gives the zero point. */
-int32_t oq_quantize_value(const struct oq_quant_spec *spec, struct oq_quant_params params,
-                          float value);
 
 /* Weights: int8, always symmetric, one scale per index along `axis` (negative: one in all), scale =
  * amax / 127, codes in [-127, 127]. A channel without extent, or so small that its scale would not
@@ -58,10 +58,6 @@ enum onnxptq_status oq_weight_scales(const struct oq_tensor_view *weight, int ax
  * oq_weight_scales(). */
 void oq_weight_codes(const struct oq_tensor_view *weight, int axis, const float *scales,
                      size_t first, size_t n, int8_t *codes);
-
-/* Both for the whole weight; `codes` n_elements bytes, may be NULL. */
-enum onnxptq_status oq_weight_quantize(const struct oq_tensor_view *weight, int axis, float *scales,
-                                       int8_t *codes, struct onnxptq_error *error) OQ_MUST_USE;
 
 /* Biases: int32 code of value / (scale as double); false when it leaves [-2^30, 2^30], the half of
  * int32 that is left to biases so that the runtime's sum of products and bias stays inside int32.

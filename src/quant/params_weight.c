@@ -216,12 +216,3 @@ void oq_weight_codes(const struct oq_tensor_view *weight, int axis, const float 
         done += length;
     }
 }
-
-enum onnxptq_status oq_weight_quantize(const struct oq_tensor_view *weight, int axis, float *scales,
-                                       int8_t *codes, struct onnxptq_error *error) {
-    OQ_TRY(oq_weight_scales(weight, axis, scales, error));
-    if (codes) {
-        oq_weight_codes(weight, axis, scales, 0, weight->n_elements, codes);
-    }
-    return ONNXPTQ_OK;
-}

@@ -1,3 +1,6 @@
+/*
+ * Patterns of names, through PCRE2.
+ */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "quant/pattern.h"
 

@@ -57,8 +57,7 @@ struct oq_plan_node {
 /* Strings are copied into the arena. Arrays are owned by the plan. */
 struct oq_plan {
     struct oq_arena *arena;
-    struct oq_plan_node
-        *nodes; /* one per node of the graph; at first float by the rule "no-rule" */
+    struct oq_plan_node *nodes; /* one per node of the graph; first float by rule "no-rule" */
     size_t n_nodes;
     struct oq_plan_pair *pairs;
     size_t n_pairs, capacity_pairs;

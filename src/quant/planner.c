@@ -3,10 +3,9 @@
  */
 #include "quant/planner.h"
 
-#include <string.h>
+#include "base/number.h"
 
-/* From this version on scales may be float16 or bfloat16. */
-#define HALF_OPSET 19
+#include <string.h>
 
 enum onnxptq_status oq_planner_check_memory(const struct oq_planner *planner,
                                             struct onnxptq_error *error) {
@@ -41,10 +40,11 @@ bool oq_planner_is_activation(const struct oq_planner *planner, uint32_t value) 
         oq_graph_value(planner->graph, value)->sparse_initializer != NULL) {
         return false;
     }
-    enum onnxptq_type type = oq_planner_type(planner, value);
-    bool half = type == ONNXPTQ_TYPE_FLOAT16 || type == ONNXPTQ_TYPE_BFLOAT16;
-    return type == ONNXPTQ_TYPE_FLOAT ||
-           (half && oq_model_opset(oq_graph_model(planner->graph)) >= HALF_OPSET);
+    struct oq_quant_spec spec = planner->target->activation;
+    spec.float_type = oq_planner_type(planner, value);
+    return spec.float_type == ONNXPTQ_TYPE_FLOAT ||
+           (oq_type_is_half((int)spec.float_type) &&
+            oq_model_opset(oq_graph_model(planner->graph)) >= oq_quant_needed_opset(&spec, false));
 }
 
 static bool is_of_type(const struct oq_planner *planner, uint32_t node, const char *type) {

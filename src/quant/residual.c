@@ -1,11 +1,14 @@
 /*
- * Residual Adds.
+ * Residual Adds: x -> Add directly, and x -> ... -> Add through matrix operators. The operand that
+ * the Add's matrix operator computes is the main one, the other the shortcut.
  *
- *   convolutional     x ──────────────► Add      the operand that comes from a quantized Conv,
- * through └► Conv ► … ► Conv ┘       BatchNormalization, bias, Relu or MaxPool, is the main one;
- * when both do (a downsampling block), the one with the longer path from where they part
- *   transformer       x ──────────────► Add      main: MatMul + bias. Only where x has a pair
- * already, └► MatMul ► … ► +b ┘       so that nothing is rounded that was not before
+ *     x ──────────────────► Add        convolutional: main is the operand that comes from a
+ *     └─► Conv ► … ► Conv ──┘          quantized Conv, through BatchNormalization, bias, Relu or
+ *                                      MaxPool; when both do (a downsampling block), the one with
+ *                                      the longer path from where they part
+ *
+ *     x ──────────────────► Add        transformer: main is MatMul + bias. Only where x has a pair
+ *     └─► MatMul ► … ► +b ──┘          already, so that nothing is rounded that was not before
  */
 #include "quant/residual.h"
 
@@ -14,8 +17,7 @@
 
 struct oq_residual_search {
     const struct oq_planner *planner;
-    uint32_t
-        *distance[2]; /* per node: steps upstream from each operand, OQ_NONE when not reached */
+    uint32_t *distance[2]; /* per node: steps upstream from each operand; OQ_NONE: not reached */
     uint32_t *queue;
 };
 

@@ -1,3 +1,6 @@
+/*
+ * Nearest names by edit distance (optimal string alignment).
+ */
 #include "quant/suggest.h"
 
 #include <stdbool.h>

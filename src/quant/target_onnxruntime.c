@@ -3,11 +3,12 @@
  * makes an integer kernel of [DQ inputs -> operator -> Q output], so:
  *   - a Conv needs a pair on its output, placed after a Relu or Clip that the pair makes redundant;
  *   - all readers of that output read the pair, since a second reader of the float tensor undoes
- * the fusion; foreign and excluded readers do so only with --foreign-edges=fuse, at the price of
- * the fusion else;
+ *     the fusion; foreign and excluded readers do so only with --foreign-edges=fuse, at the price
+ *     of the fusion else;
  *   - MatMul and Gemm have kernels with a float output, which is more accurate: no output pair;
- *   - operators between two pairs (Add, Mul, Concat, pools, Sigmoid, data movement, ...) are joined
- * in, data movement with one scale on both sides. Evidence: docs/targets.md.
+ *   - operators between two pairs (Add, Mul, Concat, pools, Sigmoid, data movement, ...) are
+ *     joined in, data movement with one scale on both sides.
+ * Evidence: docs/targets.md.
  */
 #include "model/value_info.h"
 #include "quant/bridge.h"
@@ -16,69 +17,6 @@
 #include <string.h>
 
 /* ---- Outputs of convolutions ---- */
-
-/* True when a uint8 range that holds zero makes this Relu or Clip redundant. */
-static bool is_foldable_activation(const struct oq_planner *planner, uint32_t node) {
-    const struct oq_operator *op = oq_planner_candidate(planner, node);
-    if (op == NULL || op->role != OQ_ROLE_ACTIVATION) {
-        return false;
-    }
-    return strcmp(op->type, "Relu") == 0 ||
-           (strcmp(op->type, "Clip") == 0 && oq_bridge_clip_holds_zero(planner, node));
-}
-
-uint32_t oq_bridge_fold(const struct oq_planner *planner, uint32_t value, uint32_t *activation) {
-    *activation = OQ_NONE;
-    const struct oq_use *use = oq_planner_sole_use(planner, value);
-    if (use == NULL || use->input != 0 || !is_foldable_activation(planner, use->node)) {
-        return value;
-    }
-    *activation = use->node;
-    return oq_planner_output(planner, use->node);
-}
-
-/* A reader that must not see rounded values: foreign, excluded or inside a function. */
-static bool wants_float(const struct oq_planner *planner, uint32_t node) {
-    const struct oq_node *n = oq_graph_node(planner->graph, node);
-    enum onnxptq_decision decision = planner->plan->nodes[node].decision;
-    return n->local_function || decision == ONNXPTQ_DECISION_FOREIGN ||
-           decision == ONNXPTQ_DECISION_EXCLUDED;
-}
-
-const char *oq_bridge_output_obstacle(const struct oq_planner *planner, uint32_t value) {
-    const struct oq_value *v = oq_graph_value(planner->graph, value);
-    if (oq_planner_is_quantized_already(planner, value)) {
-        return "its result is quantized already";
-    }
-    if (v->captured) {
-        return "a control-flow body reads its result";
-    }
-    if (v->n_uses == 0 && !v->is_output) {
-        return "nothing reads its result";
-    }
-    if (planner->context->foreign_edges == ONNXPTQ_FOREIGN_FUSE) {
-        return NULL;
-    }
-    for (uint32_t i = 0; i < v->n_uses; i++) {
-        if (wants_float(planner, v->uses[i].node)) {
-            return "a foreign or excluded operator reads its result in float, which undoes the "
-                   "integer kernel (--foreign-edges=fuse buys it back)";
-        }
-    }
-    return NULL;
-}
-
-void oq_bridge_output_pair(struct oq_planner *planner, uint32_t value, const char *rule,
-                           const char *reason) {
-    const struct oq_value *v = oq_graph_value(planner->graph, value);
-    uint32_t pair = oq_planner_pair(planner, value, OQ_NONE, 0, rule, reason);
-    for (uint32_t i = 0; i < v->n_uses && pair != OQ_NONE; i++) {
-        pair = oq_planner_pair(planner, value, v->uses[i].node, v->uses[i].input, rule, reason);
-    }
-    if (pair != OQ_NONE && v->is_output) {
-        planner->plan->pairs[pair].takes_name = true;
-    }
-}
 
 static void plan_conv_output(struct oq_planner *planner, uint32_t node) {
     uint32_t activation = OQ_NONE;

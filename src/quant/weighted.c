@@ -3,6 +3,7 @@
  * output channel, and where the target wants it an int32 bias. What differs between targets is in
  * their rows.
  */
+#include "base/number.h"
 #include "quant/planner.h"
 
 static const char RULE[] = "weighted-input";
@@ -36,16 +37,12 @@ static bool is_quantized_weight(const struct oq_planner *planner, const struct o
     return value != OQ_NONE && oq_planner_is_dequantized(planner, value);
 }
 
-static bool is_half(int type) {
-    return type == ONNXPTQ_TYPE_FLOAT16 || type == ONNXPTQ_TYPE_BFLOAT16;
-}
-
 static const Onnx__TensorProto *float_constant(const struct oq_planner *planner, uint32_t value,
                                                size_t min_rank) {
     const Onnx__TensorProto *tensor =
         value == OQ_NONE ? NULL : oq_graph_constant(planner->graph, value);
     if (tensor == NULL || tensor->n_dims < min_rank ||
-        (tensor->data_type != ONNXPTQ_TYPE_FLOAT && !is_half(tensor->data_type))) {
+        (tensor->data_type != ONNXPTQ_TYPE_FLOAT && !oq_type_is_half(tensor->data_type))) {
         return NULL;
     }
     for (size_t i = 0; i < tensor->n_dims; i++) {
@@ -158,7 +155,7 @@ static const char *match_bias(const struct oq_planner *planner, const struct oq_
         return NULL;
     }
     const Onnx__TensorProto *bias = float_constant(planner, value, 0);
-    if (bias != NULL && is_half(bias->data_type)) {
+    if (bias != NULL && oq_type_is_half(bias->data_type)) {
         return NULL; /* products of half precision scales underflow: it stays as it is */
     }
     if (bias == NULL || !is_channel_bias(bias, out->channels)) {

@@ -41,8 +41,8 @@ struct oq_session_spec {
     enum oq_optimization optimization;
     bool no_prepacking; /* keeps packed copies of the weights out of memory */
     bool cpu_only;      /* leave the user's providers out */
-    const struct oq_observer_hook
-        *hook;           /* NULL: no Observe operator in this model; outlives the session */
+    /* NULL: no Observe operator in this model. Outlives the session. */
+    const struct oq_observer_hook *hook;
     const char *purpose; /* for messages: "calibration", "check of the quantized model", ... */
 };
 

@@ -2,6 +2,7 @@
  * The emitter: versions, shapes of foreign results, order of nodes, large weights, equal bytes.
  */
 #include "emit_scene.h"
+#include "quantize.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -212,7 +213,7 @@ static void test_large_weights_go_to_a_file(void **state) {
     for (size_t i = 0; i < codes.n_elements; i++) {
         struct oq_quant_params params = {scene_float(s, "w_scale", i % COLUMNS), 0};
         assert_int_equal((int8_t)codes.data[i],
-                         oq_quantize_value(&SCENE_WEIGHT, params, large_element(i)));
+                         quantize_value(&SCENE_WEIGHT, params, large_element(i)));
     }
     scene_destroy(s);
     assert_int_equal(rmdir(folder), 0); /* nothing is left */

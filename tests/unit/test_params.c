@@ -3,6 +3,7 @@
  */
 #include "base/number.h"
 #include "quant/params.h"
+#include "quantize.h"
 
 #include <float.h>
 #include <math.h>
@@ -76,9 +77,9 @@ static void test_any_range_gives_usable_parameters(void **state) {
                 oq_quant_code_range(specs[k], &low, &high);
                 assert_true(isnormal(p.scale) && p.scale > 0.0F);
                 assert_in_range(p.zero_point - low, 0, high - low);
-                assert_int_equal(oq_quantize_value(specs[k], p, 0.0F), p.zero_point);
+                assert_int_equal(quantize_value(specs[k], p, 0.0F), p.zero_point);
                 float top = (float)fmin(ends[j], (double)FLT_MAX);
-                int32_t code = oq_quantize_value(specs[k], p, top);
+                int32_t code = quantize_value(specs[k], p, top);
                 float back = (float)(code - p.zero_point) * p.scale;
                 assert_true(isfinite(back) && fabsf(back / p.scale - top / p.scale) < 4.0F);
             }
@@ -97,7 +98,7 @@ static void test_half_precision_ends_come_back_finite(void **state) {
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
             for (size_t j = 0; j < sizeof ends / sizeof *ends; j++) {
                 struct oq_quant_params p = oq_quant_params_from_range(&spec, -ends[i], ends[j]);
-                int32_t code = oq_quantize_value(&spec, p, (float)ends[j]);
+                int32_t code = quantize_value(&spec, p, (float)ends[j]);
                 assert_true(p.scale > 0.0F);
                 assert_true(fabsf((float)(code - p.zero_point) * p.scale) <= 65504.0F);
             }
@@ -108,18 +109,18 @@ static void test_half_precision_ends_come_back_finite(void **state) {
 static void test_rounding_is_half_to_even_and_saturates(void **state) {
     (void)state;
     struct oq_quant_params p = {1.0F, 0};
-    assert_int_equal(oq_quantize_value(&INT8, p, 0.5F), 0);
-    assert_int_equal(oq_quantize_value(&INT8, p, 1.5F), 2);
-    assert_int_equal(oq_quantize_value(&INT8, p, -2.5F), -2);
-    assert_int_equal(oq_quantize_value(&INT8, p, 1e30F), 127);
-    assert_int_equal(oq_quantize_value(&INT8, p, -INFINITY), -128);
-    assert_int_equal(oq_quantize_value(&INT8_WEIGHT, p, -1000.0F), -127);
-    assert_int_equal(oq_quantize_value(&INT8, p, NAN), 0);
+    assert_int_equal(quantize_value(&INT8, p, 0.5F), 0);
+    assert_int_equal(quantize_value(&INT8, p, 1.5F), 2);
+    assert_int_equal(quantize_value(&INT8, p, -2.5F), -2);
+    assert_int_equal(quantize_value(&INT8, p, 1e30F), 127);
+    assert_int_equal(quantize_value(&INT8, p, -INFINITY), -128);
+    assert_int_equal(quantize_value(&INT8_WEIGHT, p, -1000.0F), -127);
+    assert_int_equal(quantize_value(&INT8, p, NAN), 0);
     p = (struct oq_quant_params){1.0F, 3};
-    assert_int_equal(oq_quantize_value(&UINT8, p, 0.5F),
+    assert_int_equal(quantize_value(&UINT8, p, 0.5F),
                      3); /* rounded before the zero point is added */
-    assert_int_equal(oq_quantize_value(&UINT8, p, -4.0F), 0);
-    assert_int_equal(oq_quantize_value(&UINT8, p, 300.0F), 255);
+    assert_int_equal(quantize_value(&UINT8, p, -4.0F), 0);
+    assert_int_equal(quantize_value(&UINT8, p, 300.0F), 255);
 }
 
 static void test_a_constant_is_reproduced(void **state) {
@@ -127,7 +128,7 @@ static void test_a_constant_is_reproduced(void **state) {
     const struct oq_quant_spec *specs[] = {&INT8, &UINT8, &UINT8_SYMMETRIC, &INT16, &UINT16};
     for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) {
         struct oq_quant_params p = oq_quant_params_from_range(specs[k], 3.0, 3.0);
-        int32_t code = oq_quantize_value(specs[k], p, 3.0F);
+        int32_t code = quantize_value(specs[k], p, 3.0F);
         float back = (float)(code - p.zero_point) * p.scale;
         assert_true(fabsf(back - 3.0F) <
                     (specs[k] == &UINT8_SYMMETRIC ? 0.5F * p.scale + 1e-6F : 1e-6F));
@@ -192,6 +193,12 @@ static size_t channel_of(const struct weight *w, int axis, size_t index) {
     return index % (size_t)w->shape[axis];
 }
 
+static void quantize_weight(const struct oq_tensor_view *weight, int axis, float *scales,
+                            int8_t *codes) {
+    assert_int_equal(oq_weight_scales(weight, axis, scales, NULL), ONNXPTQ_OK);
+    oq_weight_codes(weight, axis, scales, 0, weight->n_elements, codes);
+}
+
 /* The plain formulas. */
 static void check_weight(struct weight *w, int axis) {
     w->view.shape = w->shape;
@@ -204,7 +211,7 @@ static void check_weight(struct weight *w, int axis) {
     assert_non_null(amax);
     assert_non_null(codes);
     codes[w->view.n_elements] = 99;
-    assert_int_equal(oq_weight_quantize(&w->view, axis, scales, codes, NULL), ONNXPTQ_OK);
+    quantize_weight(&w->view, axis, scales, codes);
     for (size_t i = 0; i < w->view.n_elements; i++) {
         size_t c = channel_of(w, axis, i);
         amax[c] = fmaxf(amax[c], fabsf(element(w, i)));
@@ -215,7 +222,7 @@ static void check_weight(struct weight *w, int axis) {
     for (size_t i = 0; i < w->view.n_elements; i++) {
         float scale = scales[channel_of(w, axis, i)];
         struct oq_quant_params params = {scale, 0};
-        assert_int_equal(codes[i], oq_quantize_value(&INT8_WEIGHT, params, element(w, i)));
+        assert_int_equal(codes[i], quantize_value(&INT8_WEIGHT, params, element(w, i)));
     }
     assert_int_equal(codes[w->view.n_elements], 99);
     /* in pieces that fall inside runs */
@@ -261,7 +268,7 @@ static void test_dead_channels_take_the_largest_scale(void **state) {
     }
     float scales[4];
     int8_t codes[12];
-    assert_int_equal(oq_weight_quantize(&w.view, 0, scales, codes, NULL), ONNXPTQ_OK);
+    quantize_weight(&w.view, 0, scales, codes);
     float largest = 2.54F / 127.0F;
     assert_true(scales[0] == largest && scales[1] == largest && scales[2] == largest);
     assert_true(scales[3] == 0.127F / 127.0F);
@@ -270,7 +277,7 @@ static void test_dead_channels_take_the_largest_scale(void **state) {
     for (size_t i = 0; i < 12; i++) {
         set_element(&w, i, 0.0F);
     }
-    assert_int_equal(oq_weight_quantize(&w.view, 0, scales, codes, NULL), ONNXPTQ_OK);
+    quantize_weight(&w.view, 0, scales, codes);
     assert_true(scales[0] == 1.0F && scales[3] == 1.0F);
     free(w.bytes);
 }
@@ -285,7 +292,7 @@ static void test_extreme_weights(void **state) {
     set_element(&w, 3, -1e-36F);
     float scales[2];
     int8_t codes[4];
-    assert_int_equal(oq_weight_quantize(&w.view, 0, scales, codes, NULL), ONNXPTQ_OK);
+    quantize_weight(&w.view, 0, scales, codes);
     assert_true(isnormal(scales[0]) && isnormal(scales[1]));
     assert_int_equal(codes[0], 127);
     assert_int_equal(codes[1], -127);
@@ -295,8 +302,7 @@ static void test_extreme_weights(void **state) {
     for (size_t i = 0; i < 4; i++) {
         set_element(&w, 3, bad[i]);
         struct onnxptq_error error = {0};
-        assert_int_equal(oq_weight_quantize(&w.view, 0, scales, NULL, &error),
-                         ONNXPTQ_ERROR_UNSUPPORTED);
+        assert_int_equal(oq_weight_scales(&w.view, 0, scales, &error), ONNXPTQ_ERROR_UNSUPPORTED);
         assert_non_null(strstr(error.message, "NaN or infinity"));
     }
     w.view.type = ONNXPTQ_TYPE_INT64;

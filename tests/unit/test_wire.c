@@ -149,13 +149,13 @@ static void test_depth_of_types(void **state) {
 
 static void test_private_fields(void **state) {
     (void)state;
-    for (uint32_t number = OQ_FIELD_FILE; number <= OQ_FIELD_ORIGIN; number++) {
+    for (uint32_t number = OQ_TENSOR_DATA_FILE; number <= OQ_NODE_ORIGIN; number++) {
         struct onnxptq_error error;
         struct oq_wire_fields fields = {.head_size = 0};
         struct oq_bytes bytes = {NULL, 0, 0};
         oq_wire_add_varint(&fields, number, 1);
         append(&bytes, fields.head, fields.head_size);
-        wrap(&bytes, number == OQ_FIELD_ORIGIN ? 1 : 5);
+        wrap(&bytes, number == OQ_NODE_ORIGIN ? 1 : 5);
         wrap(&bytes, 7);
         assert_int_equal(shrink(bytes.data, bytes.size, &error), ONNXPTQ_ERROR_MODEL);
         assert_non_null(strstr(error.message, "reserved"));
