@@ -100,4 +100,4 @@ install: build
 
 .PHONY: clean
 clean:
-	@rm -rf build
+	@rm -rf '$(BUILD)'

@@ -63,5 +63,5 @@ void help_print_command(FILE *file, const struct command *command) {
             print_option(file, &rows[i]);
         }
     }
-    fputs("\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 below the quality gate.\n", file);
+    fputs("\nExit codes: 0 done, 1 failed, 2 wrong usage.\n", file);
 }

@@ -63,7 +63,7 @@ enum onnxptq_status {
     ONNXPTQ_ERROR_LIBRARY,          /* a custom operator library cannot be loaded or registered */
     ONNXPTQ_ERROR_MEMORY,           /* out of memory */
     ONNXPTQ_ERROR_CANCELLED,        /* a callback asked to stop */
-    ONNXPTQ_ERROR_QUALITY,          /* the result was measured below the quality gate */
+    ONNXPTQ_ERROR_QUALITY,          /* reserved: the result was measured below a quality gate */
     ONNXPTQ_ERROR_INTERNAL          /* a bug in this library */
 };
 
