@@ -65,6 +65,7 @@ test: build asan
 
 .PHONY: test-full
 test-full: build asan fuzz-build
+	@tools/setup openvino
 	@tools/setup trt
 	@tools/test --full
 

@@ -11,6 +11,11 @@ struct text_list {
     size_t n;
 };
 
+struct shape_list {
+    struct onnxptq_input_shape *items; /* room as above */
+    size_t n;
+};
+
 /* What was given. Strings are those of argv, but for the pieces that had to be cut out (`pieces`).
  */
 struct args {
@@ -22,8 +27,8 @@ struct args {
     uint64_t random_samples, seed, samples, batch, threads;
     int method, size_rules, foreign_edges;
     struct text_list libraries, providers, op_types, exclude_op_types, nodes, exclude_nodes;
-    struct onnxptq_input_shape *shapes;
-    size_t n_shapes;
+    struct text_list provider_options, trt_plugins;
+    struct shape_list shapes, trt_profile_min, trt_profile_opt, trt_profile_max;
     struct onnxptq_input_range *ranges;
     size_t n_ranges;
     struct text_list pieces; /* malloc'ed */
@@ -37,7 +42,7 @@ enum value_kind {
     VALUE_COUNT,  /* uint64_t, at least 1 */
     VALUE_NUMBER, /* uint64_t */
     VALUE_CHOICE, /* int, one of `choices` */
-    VALUE_SHAPE,  /* args.shapes */
+    VALUE_SHAPE,  /* struct shape_list, may be repeated */
     VALUE_RANGE   /* args.ranges */
 };
 

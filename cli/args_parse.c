@@ -143,16 +143,22 @@ static bool take_model(struct args *args, int argc, char **argv, struct onnxptq_
 /* Every list has room for all arguments. */
 static bool make_room(struct args *args, int argc) {
     size_t n = (size_t)argc + 1;
-    struct text_list *lists[] = {&args->libraries, &args->op_types, &args->exclude_op_types,
-                                 &args->nodes, &args->exclude_nodes};
+    struct text_list *lists[] = {&args->libraries,  &args->op_types,      &args->exclude_op_types,
+                                 &args->nodes,      &args->exclude_nodes, &args->provider_options,
+                                 &args->trt_plugins};
+    struct shape_list *shapes[] = {&args->shapes, &args->trt_profile_min, &args->trt_profile_opt,
+                                   &args->trt_profile_max};
     bool good = true;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         lists[i]->items = calloc(n, sizeof *lists[i]->items);
         good = good && lists[i]->items != NULL;
     }
-    args->shapes = calloc(n, sizeof *args->shapes);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        shapes[i]->items = calloc(n, sizeof *shapes[i]->items);
+        good = good && shapes[i]->items != NULL;
+    }
     args->ranges = calloc(n, sizeof *args->ranges);
-    return good && args->shapes != NULL && args->ranges != NULL;
+    return good && args->ranges != NULL;
 }
 
 /* Known before the first mistake is found, because errors are JSON too. */
@@ -186,8 +192,9 @@ bool args_parse(struct console *console, const struct command *command, int argc
 }
 
 void args_reset(struct args *args) {
-    struct text_list *lists[] = {&args->libraries,        &args->providers, &args->op_types,
-                                 &args->exclude_op_types, &args->nodes,     &args->exclude_nodes};
+    struct text_list *lists[] = {&args->libraries,        &args->providers,  &args->op_types,
+                                 &args->exclude_op_types, &args->nodes,      &args->exclude_nodes,
+                                 &args->provider_options, &args->trt_plugins};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         free(lists[i]->items);
     }
@@ -195,6 +202,9 @@ void args_reset(struct args *args) {
         free((char *)(uintptr_t)args->pieces.items[i]);
     }
     free(args->pieces.items);
-    free(args->shapes);
+    free(args->shapes.items);
+    free(args->trt_profile_min.items);
+    free(args->trt_profile_opt.items);
+    free(args->trt_profile_max.items);
     free(args->ranges);
 }

@@ -135,8 +135,8 @@ static bool parse_shape(const char *text, struct onnxptq_input_shape *shape) {
 }
 
 /* Names may hold colons themselves: the value follows the last one. */
-static bool store_shape(struct args *args, const struct option_row *row, const char *text,
-                        struct onnxptq_error *error) {
+static bool store_shape(struct args *args, struct shape_list *list, const struct option_row *row,
+                        const char *text, struct onnxptq_error *error) {
     struct onnxptq_input_shape shape = {0};
     const char *colon = strrchr(text, ':');
     if (colon == NULL || colon == text || !parse_shape(colon + 1, &shape)) {
@@ -147,7 +147,7 @@ static bool store_shape(struct args *args, const struct option_row *row, const c
     if (shape.name == NULL) {
         return out_of_memory(error);
     }
-    args->shapes[args->n_shapes++] = shape;
+    list->items[list->n++] = shape;
     return true;
 }
 
@@ -198,7 +198,7 @@ bool value_store(struct args *args, const struct option_row *row, const char *te
     case VALUE_COUNT: return store_number(field, row, text, 1, error);
     case VALUE_NUMBER: return store_number(field, row, text, 0, error);
     case VALUE_CHOICE: return store_choice(field, row, text, error);
-    case VALUE_SHAPE: return store_shape(args, row, text, error);
+    case VALUE_SHAPE: return store_shape(args, field, row, text, error);
     case VALUE_RANGE: return store_range(args, row, text, error);
     }
     return false;

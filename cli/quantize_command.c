@@ -11,6 +11,16 @@ void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *
     runtime->n_custom_op_libraries = args->libraries.n;
     runtime->providers = args->providers.items;
     runtime->n_providers = args->providers.n;
+    runtime->provider_options = args->provider_options.items;
+    runtime->n_provider_options = args->provider_options.n;
+    runtime->trt_plugins = args->trt_plugins.items;
+    runtime->n_trt_plugins = args->trt_plugins.n;
+    runtime->trt_profile_min = args->trt_profile_min.items;
+    runtime->n_trt_profile_min = args->trt_profile_min.n;
+    runtime->trt_profile_opt = args->trt_profile_opt.items;
+    runtime->n_trt_profile_opt = args->trt_profile_opt.n;
+    runtime->trt_profile_max = args->trt_profile_max.items;
+    runtime->n_trt_profile_max = args->trt_profile_max.n;
     runtime->threads = args->threads < INT32_MAX ? (int)args->threads : INT32_MAX;
 }
 
@@ -24,8 +34,8 @@ static void fill_options(const struct args *args, const struct onnxptq_runtime_o
     options->data_path = args->data;
     options->random_samples = args->random_samples;
     options->seed = args->seed;
-    options->input_shapes = args->shapes;
-    options->n_input_shapes = args->n_shapes;
+    options->input_shapes = args->shapes.items;
+    options->n_input_shapes = args->shapes.n;
     options->input_ranges = args->ranges;
     options->n_input_ranges = args->n_ranges;
     options->max_samples = args->samples;
@@ -98,7 +108,7 @@ static enum exit_code print_report(struct console *console, struct onnxptq_job *
         puts(text);
         onnxptq_free(text);
     } else if (!args->quiet) {
-        summary_print(stdout, console, onnxptq_job_report(job), &args->providers);
+        summary_print(stdout, console, onnxptq_job_report(job));
     }
     return console_finish(console, written);
 }

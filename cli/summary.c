@@ -218,8 +218,7 @@ static void print_notes(FILE *file, const struct console *console,
     }
 }
 
-void summary_print(FILE *file, const struct console *console, const struct onnxptq_report *report,
-                   const struct text_list *providers) {
+void summary_print(FILE *file, const struct console *console, const struct onnxptq_report *report) {
     print_text(file, report->model_path);
     fputs(" -> ", file);
     print_text(file, report->output_path);
@@ -235,5 +234,5 @@ void summary_print(FILE *file, const struct console *console, const struct onnxp
     print_costs(file, report);
     print_check(file, console, report);
     print_notes(file, console, report);
-    usage_print(file, console, report, providers);
+    usage_print(file, console, report);
 }

@@ -6,13 +6,10 @@
 
 #include "args.h"
 
-/* `providers`: as given, for the lines that say how to run the result. */
-void summary_print(FILE *file, const struct console *console, const struct onnxptq_report *report,
-                   const struct text_list *providers);
+void summary_print(FILE *file, const struct console *console, const struct onnxptq_report *report);
 
 /* The last part: how to run the result. */
-void usage_print(FILE *file, const struct console *console, const struct onnxptq_report *report,
-                 const struct text_list *providers);
+void usage_print(FILE *file, const struct console *console, const struct onnxptq_report *report);
 
 /* A heading, bold where the terminal shows it. */
 void print_heading(FILE *file, const struct console *console, const char *text);

@@ -56,39 +56,35 @@ static void print_library(FILE *file, const char *library) {
     free(path);
 }
 
-static void print_provider(FILE *file, const char *provider) {
-    static const char *const known[][2] = {{"cpu", "CPUExecutionProvider"},
-                                           {"cuda", "CUDAExecutionProvider"},
-                                           {"trt", "TensorrtExecutionProvider"}};
-    size_t length = strcspn(provider, ":");
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strlen(known[i][0]) == length && strncmp(known[i][0], provider, length) == 0) {
-            if (provider[length] == ':') {
-                fprintf(file, "(\"%s\", {\"device_id\": \"%s\"})", known[i][1],
-                        provider + length + 1);
-            } else {
-                print_literal(file, known[i][1]);
-            }
-            return;
-        }
+static void print_provider(FILE *file, const struct onnxptq_provider_report *provider) {
+    if (provider->n_options == 0) {
+        print_literal(file, provider->name);
+        return;
     }
-    print_literal(file, provider);
+    fputs("(", file);
+    print_literal(file, provider->name);
+    for (size_t i = 0; i < provider->n_options; i++) {
+        fputs(i > 0 ? ", " : ", {", file);
+        print_literal(file, provider->keys[i]);
+        fputs(": ", file);
+        print_literal(file, provider->values[i]);
+    }
+    fputs("})", file);
 }
 
-static void print_providers(FILE *file, const struct text_list *providers) {
+static void print_providers(FILE *file, const struct onnxptq_report *report) {
     fputs("providers=[", file);
-    if (providers->n == 0) {
-        print_provider(file, "cpu");
+    if (report->n_providers == 0) {
+        print_literal(file, "CPUExecutionProvider");
     }
-    for (size_t i = 0; i < providers->n; i++) {
+    for (size_t i = 0; i < report->n_providers; i++) {
         fputs(i > 0 ? ", " : "", file);
-        print_provider(file, providers->items[i]);
+        print_provider(file, &report->providers[i]);
     }
     fputs("]", file);
 }
 
-static void print_python(FILE *file, const struct onnxptq_report *report,
-                         const struct text_list *providers) {
+static void print_python(FILE *file, const struct onnxptq_report *report) {
     fputs("    import onnxruntime as ort\n    options = ort.SessionOptions()\n", file);
     for (size_t i = 0; i < report->n_custom_op_libraries; i++) {
         print_library(file, report->custom_op_libraries[i]);
@@ -96,7 +92,7 @@ static void print_python(FILE *file, const struct onnxptq_report *report,
     fputs("    session = ort.InferenceSession(", file);
     print_literal(file, report->output_path);
     fputs(", options, ", file);
-    print_providers(file, providers);
+    print_providers(file, report);
     fputs(")\n    outputs = session.run(None, {", file);
     for (size_t i = 0; i < report->n_inputs; i++) {
         fputs(i > 0 ? ", " : "", file);
@@ -151,10 +147,9 @@ static void print_trtexec(FILE *file, const struct onnxptq_report *report) {
     fputs("\n    # TensorRT 10; later versions are strongly typed without the flag\n", file);
 }
 
-void usage_print(FILE *file, const struct console *console, const struct onnxptq_report *report,
-                 const struct text_list *providers) {
+void usage_print(FILE *file, const struct console *console, const struct onnxptq_report *report) {
     print_heading(file, console, "Run it");
-    print_python(file, report, providers);
+    print_python(file, report);
     if (strcmp(report->target, "tensorrt") == 0) {
         print_trtexec(file, report);
     }

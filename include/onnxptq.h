@@ -177,7 +177,16 @@ struct onnxptq_runtime_options {
     /* "cpu", "cuda:N", "trt:N" or a provider's name, in order of preference; none: cpu. */
     const char *const *providers;
     size_t n_providers;
-    int threads; /* of one run; 0: the runtime's default */
+    int threads;                         /* of one run; 0: the runtime's default */
+    const char *const *provider_options; /* "NAME:KEY=VALUE", for a provider of the list above */
+    size_t n_provider_options;
+    /* Of TensorRT, which must be among the providers: plugin libraries, and for inputs of varying
+     * shape the least, the usual and the largest shape that engines are built for (an entry in all
+     * three for each such input). */
+    const char *const *trt_plugins;
+    size_t n_trt_plugins;
+    const struct onnxptq_input_shape *trt_profile_min, *trt_profile_opt, *trt_profile_max;
+    size_t n_trt_profile_min, n_trt_profile_opt, n_trt_profile_max;
 };
 ONNXPTQ_API void onnxptq_runtime_options_fill(struct onnxptq_runtime_options *options, size_t size);
 static inline void onnxptq_runtime_options_init(struct onnxptq_runtime_options *options) {
@@ -275,6 +284,13 @@ struct onnxptq_output_report {
     double max_abs_error;
 };
 
+/* An execution provider, in the order of preference. */
+struct onnxptq_provider_report {
+    const char *name; /* as the runtime calls it, e.g. "CUDAExecutionProvider" */
+    const char *const *keys, *const *values;
+    size_t n_options;
+};
+
 struct onnxptq_stage_report {
     const char *name; /* read, prepare, trace, plan, calibrate, emit, check */
     double seconds;
@@ -305,6 +321,8 @@ struct onnxptq_report {
     uint64_t model_bytes, output_bytes; /* file sizes, external data included */
     uint64_t peak_anonymous_bytes;      /* largest anonymous resident memory of the process */
     uint64_t peak_resident_bytes;       /* largest resident set of the process */
+    const struct onnxptq_provider_report *providers;
+    size_t n_providers;
 };
 
 /* ---- Quantize ------------------------------------------------------------------------------ */

@@ -125,6 +125,7 @@ void onnxptq_job_destroy(struct onnxptq_job *job) {
     oq_writer_destroy(job->output);
     oq_emit_result_reset(&job->emitted);
     oq_plan_destroy(job->plan);
+    oq_traced_shapes_destroy(job->shapes);
     size_t n_values = job->graph != NULL ? oq_graph_n_values(job->graph) : 0;
     oq_statistics_free(job->ranges, n_values);
     oq_statistics_free(job->trace, n_values);

@@ -7,6 +7,7 @@
 
 #include "api/options.h"
 #include "api/report.h"
+#include "calib/traced_shapes.h"
 #include "data/source.h"
 #include "model/write.h"
 #include "quant/target.h"
@@ -29,6 +30,7 @@ struct onnxptq_job {
     struct oq_weight_file *weights;          /* serves the sessions of all models */
     struct oq_data_source *source;
     struct oq_statistics *trace, *ranges; /* one per value of the graph; malloc'ed */
+    struct oq_traced_shapes *shapes;      /* for the copies of the model that sessions get */
     struct oq_plan *plan;
     struct oq_emit_result emitted;
     struct oq_writer *output;
@@ -40,6 +42,10 @@ bool oq_job_is_large(const struct onnxptq_job *job);
  * malloc'ed; NULL when out of memory. */
 struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_t *values, size_t n,
                                      const struct oq_statistics *seen);
+
+/* Takes what trace and ranges (once there) tell of shapes. */
+enum onnxptq_status oq_job_take_shapes(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 /* Loads runtime and libraries, reads the model, proves that every operator has a provider, reads
  * the user's selection. */

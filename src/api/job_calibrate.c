@@ -65,7 +65,7 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
                                  .n_values = n,
                                  .stage = "calibrate",
                                  .log = &job->log,
-                                 .traced = job->trace,
+                                 .shapes = job->shapes,
                                  .no_prepacking = oq_job_is_large(job)};
     enum onnxptq_status status = n > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK;
     oq_data_runs_reset(&runs);
@@ -85,7 +85,7 @@ enum onnxptq_status oq_job_calibrate(struct onnxptq_job *job, struct onnxptq_err
     OQ_TRY_DONE(watch_all(job, values, n, seen, error));
     note_nonfinite(job, values, n, seen);
     job->ranges = oq_job_scatter(job->graph, values, n, seen);
-    status = job->ranges ? ONNXPTQ_OK : oq_fail_memory(error, "the ranges");
+    status = job->ranges ? oq_job_take_shapes(job, error) : oq_fail_memory(error, "the ranges");
 done:
     free(seen);
     free(values);

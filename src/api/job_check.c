@@ -4,6 +4,7 @@
 #include "api/job.h"
 
 #include "base/number.h"
+#include "calib/session_copy.h"
 
 #include <stdlib.h>
 
@@ -13,30 +14,53 @@
 
 /* ---- Sessions ------------------------------------------------------------------------------ */
 
+/* `kind` says how; model, size and folder are filled in. */
 static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq_model *model,
-                                        enum oq_optimization optimization, const char *purpose,
-                                        struct oq_session **session, struct onnxptq_error *error) {
+                                        struct oq_session_spec kind, struct oq_session **session,
+                                        struct onnxptq_error *error) {
+    struct oq_model *copy = NULL;
     uint8_t *bytes = NULL;
-    size_t size = 0;
-    OQ_TRY(oq_session_bytes(model, job->weights, &bytes, &size, error));
-    struct oq_session_spec spec = {.model = bytes,
-                                   .size = size,
-                                   .weights_folder = oq_weight_file_folder(job->weights),
-                                   .optimization = optimization,
-                                   .no_prepacking = oq_job_is_large(job),
-                                   .purpose = purpose};
-    enum onnxptq_status status = oq_session_create(job->runtime, &spec, session, error);
+    OQ_TRY(oq_session_copy_create(model, job->runtime, job->shapes, &copy, error));
+    enum onnxptq_status status = oq_session_bytes(copy, job->weights, &bytes, &kind.size, error);
+    oq_model_destroy(copy);
+    if (status != ONNXPTQ_OK) {
+        return status;
+    }
+    kind.model = bytes;
+    kind.weights_folder = oq_weight_file_folder(job->weights);
+    kind.no_prepacking = oq_job_is_large(job);
+    status = oq_session_create(job->runtime, &kind, session, error);
     free(bytes);
     return status;
 }
 
 static enum onnxptq_status open_result(struct onnxptq_job *job, enum oq_optimization optimization,
                                        struct oq_session **session, struct onnxptq_error *error) {
-    return open_session(job, job->emitted.model, optimization,
-                        optimization == OQ_OPTIMIZE_ALL
-                            ? "check of the quantized model"
-                            : "check of the quantized model without optimizations",
-                        session, error);
+    struct oq_session_spec kind = {.optimization = optimization,
+                                   .purpose =
+                                       optimization == OQ_OPTIMIZE_ALL
+                                           ? "check of the quantized model"
+                                           : "check of the quantized model without optimizations"};
+    return open_session(job, job->emitted.model, kind, session, error);
+}
+
+/* What a provider that refuses the user's own model says is no fault of the result: the reference
+ * then comes from CPU. */
+static enum onnxptq_status open_original(struct onnxptq_job *job, struct oq_session **session,
+                                         struct onnxptq_error *error) {
+    struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_ALL,
+                                   .purpose = "check of the original model"};
+    enum onnxptq_status status = open_session(job, job->original, kind, session, error);
+    if (status != ONNXPTQ_ERROR_RUNTIME || !oq_runtime_has_accelerators(job->runtime)) {
+        return status;
+    }
+    kind.cpu_only = true;
+    if (open_session(job, job->original, kind, session, NULL) != ONNXPTQ_OK) {
+        return status;
+    }
+    oq_report_add_note(&job->report, "the result is compared with the original on CPU: %s",
+                       error != NULL ? error->message : "the providers refuse it");
+    return ONNXPTQ_OK;
 }
 
 static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data_runs *runs,
@@ -70,8 +94,7 @@ static enum onnxptq_status measure(struct onnxptq_job *job, const struct oq_data
     struct oq_session *reference = NULL;
     struct oq_output_quality *quality = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
-    OQ_TRY_DONE(open_session(job, job->original, OQ_OPTIMIZE_ALL, "check of the original model",
-                             &reference, error));
+    OQ_TRY_DONE(open_original(job, &reference, error));
     OQ_TRY_DONE(compare(job, runs, &job->log, reference, candidate, &quality, error));
     OQ_TRY_DONE(
         oq_report_add_outputs(&job->report, quality, oq_session_n_outputs(reference), error));
@@ -134,11 +157,12 @@ done:
 static bool original_fails_too(struct onnxptq_job *job, const struct oq_data_runs *run) {
     struct oq_session *a = NULL, *b = NULL;
     struct oq_output_quality *quality = NULL;
-    const char *purpose = "check of the original model without optimizations";
-    bool runs =
-        open_session(job, job->original, OQ_OPTIMIZE_NONE, purpose, &a, NULL) == ONNXPTQ_OK &&
-        open_session(job, job->original, OQ_OPTIMIZE_NONE, purpose, &b, NULL) == ONNXPTQ_OK &&
-        compare(job, run, NULL, a, b, &quality, NULL) == ONNXPTQ_OK;
+    const struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_NONE,
+                                         .purpose =
+                                             "check of the original model without optimizations"};
+    bool runs = open_session(job, job->original, kind, &a, NULL) == ONNXPTQ_OK &&
+                open_session(job, job->original, kind, &b, NULL) == ONNXPTQ_OK &&
+                compare(job, run, NULL, a, b, &quality, NULL) == ONNXPTQ_OK;
     free(quality);
     oq_session_destroy(b);
     oq_session_destroy(a);

@@ -29,10 +29,34 @@ static enum onnxptq_status describe_runtime(struct onnxptq_job *job, struct onnx
     for (size_t i = 0; i < n; i++) {
         libraries[i] = oq_runtime_library_name(job->runtime, i);
     }
+    struct onnxptq_provider_report *providers =
+        oq_arena_array(job->report.arena, oq_runtime_n_providers(job->runtime), sizeof *providers);
+    if (providers == NULL) {
+        return oq_fail_memory(error, "the report");
+    }
+    for (size_t i = 0; i < oq_runtime_n_providers(job->runtime); i++) {
+        oq_runtime_describe_provider(job->runtime, i, &providers[i]);
+    }
+    report->providers = providers;
+    report->n_providers = oq_runtime_n_providers(job->runtime);
     report->runtime_version = oq_runtime_version(job->runtime);
     report->custom_op_libraries = libraries;
     report->n_custom_op_libraries = n;
     return ONNXPTQ_OK;
+}
+
+static void note_plugins(struct onnxptq_job *job) {
+    for (uint32_t i = 0; i < oq_graph_n_nodes(job->graph); i++) {
+        const struct oq_node *node = oq_graph_node(job->graph, i);
+        if (node->foreign &&
+            oq_runtime_calls_plugin(job->runtime, node->proto->domain, node->proto->op_type)) {
+            oq_report_add_note(&job->report,
+                               "%s is a plugin: ONNX Runtime was offered it as " OQ_PLUGIN_DOMAIN
+                               "::%s, and to run the result it wants that domain too; the output "
+                               "keeps yours",
+                               node->op_name, node->proto->op_type);
+        }
+    }
 }
 
 enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *error) {
@@ -46,6 +70,7 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
     report->model_bytes = oq_model_bytes(job->original);
     OQ_TRY(oq_graph_build(job->original, &job->graph, error));
     OQ_TRY(oq_probe_require_all(job->runtime, job->graph, error));
+    note_plugins(job);
     OQ_TRY(oq_selection_create(options, job->graph, &job->selection, error));
     OQ_TRY(oq_report_add_nodes(&job->report, job->graph, NULL, NULL, error));
     return oq_declare_inputs(job->graph, job->report.arena, &report->inputs, &report->n_inputs,
@@ -172,6 +197,12 @@ struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_
     return all;
 }
 
+enum onnxptq_status oq_job_take_shapes(struct onnxptq_job *job, struct onnxptq_error *error) {
+    oq_traced_shapes_destroy(job->shapes);
+    job->shapes = NULL;
+    return oq_traced_shapes_create(job->graph, job->trace, job->ranges, &job->shapes, error);
+}
+
 enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *error) {
     OQ_TRY(open_data(job, error));
     size_t n_all = oq_graph_n_values(job->graph);
@@ -185,7 +216,7 @@ enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *
     size_t n = list_dynamic_values(job->graph, values);
     OQ_TRY_DONE(watch_one_run(job, values, n, seen, error));
     job->trace = oq_job_scatter(job->graph, values, n, seen);
-    status = job->trace ? ONNXPTQ_OK : oq_fail_memory(error, "the trace");
+    status = job->trace ? oq_job_take_shapes(job, error) : oq_fail_memory(error, "the trace");
 done:
     free(values);
     free(seen);

@@ -98,6 +98,8 @@ static enum onnxptq_status check_lists(const struct oq_options *options,
     const struct text_list lists[] = {
         {"custom operator libraries", r->custom_op_libraries, r->n_custom_op_libraries},
         {"providers", r->providers, r->n_providers},
+        {"provider options", r->provider_options, r->n_provider_options},
+        {"TensorRT plugin libraries", r->trt_plugins, r->n_trt_plugins},
         {"operator types", q->op_types, q->n_op_types},
         {"excluded operator types", q->exclude_op_types, q->n_exclude_op_types},
         {"node patterns", q->nodes, q->n_nodes},

@@ -131,6 +131,19 @@ static void write_totals(struct oq_json *json, const struct onnxptq_report *repo
     }
 }
 
+static void write_providers(struct oq_json *json, const struct onnxptq_report *report) {
+    yyjson_mut_val *list = oq_json_array(json, json->root, "providers");
+    for (size_t i = 0; i < report->n_providers; i++) {
+        const struct onnxptq_provider_report *provider = &report->providers[i];
+        yyjson_mut_val *object = oq_json_object(json, list, NULL);
+        oq_json_text(json, object, "name", provider->name);
+        yyjson_mut_val *options = oq_json_object(json, object, "options");
+        for (size_t k = 0; k < provider->n_options; k++) {
+            oq_json_text(json, options, provider->keys[k], provider->values[k]);
+        }
+    }
+}
+
 static void write_head(struct oq_json *json, const struct onnxptq_report *report) {
     oq_json_text(json, json->root, "version", onnxptq_version());
     oq_json_text(json, json->root, "model", report->model_path);
@@ -142,6 +155,7 @@ static void write_head(struct oq_json *json, const struct onnxptq_report *report
     for (size_t i = 0; i < report->n_custom_op_libraries; i++) {
         oq_json_text(json, libraries, NULL, report->custom_op_libraries[i]);
     }
+    write_providers(json, report);
     yyjson_mut_val *inputs = oq_json_array(json, json->root, "inputs");
     for (size_t i = 0; i < report->n_inputs; i++) {
         oq_json_declaration(json, inputs, &report->inputs[i]);

@@ -67,3 +67,16 @@ enum onnxptq_status oq_prefix(struct onnxptq_error *error, enum onnxptq_status s
     make_one_line(error->message);
     return status;
 }
+
+enum onnxptq_status oq_suffix(struct onnxptq_error *error, enum onnxptq_status status,
+                              const char *format, ...) {
+    if (error == NULL || status == ONNXPTQ_OK) {
+        return status;
+    }
+    const size_t length = strnlen(error->message, sizeof error->message - 1);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message + length, sizeof error->message - length, format, arguments);
+    va_end(arguments);
+    return status;
+}

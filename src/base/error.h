@@ -27,6 +27,10 @@ enum onnxptq_status oq_fail_system(struct onnxptq_error *error, int code, const 
 enum onnxptq_status oq_prefix(struct onnxptq_error *error, enum onnxptq_status status,
                               const char *format, ...) OQ_PRINTF(3, 4);
 
+/* Puts formatted text behind a message already there; returns `status` unchanged. */
+enum onnxptq_status oq_suffix(struct onnxptq_error *error, enum onnxptq_status status,
+                              const char *format, ...) OQ_PRINTF(3, 4);
+
 /* Returns from the function with the status of a failed call. */
 #define OQ_TRY(call)                                                                               \
     do {                                                                                           \

@@ -17,6 +17,7 @@ struct watch {
     struct oq_measure_scratch *scratch; /* NULL: no histograms */
     bool out_of_memory;
     bool cpu_only;
+    struct onnxptq_error *refusal; /* why the providers did not take the model */
     struct oq_observer_hook hook;
     struct oq_session *session;
     struct onnxptq_tensor *inputs;
@@ -79,27 +80,33 @@ static bool make_way(struct watch *watch, const char *message) {
         watch->values[slot] = OQ_NONE;
         return true;
     }
-    if (watch->cpu_only || spec->traced != NULL || !oq_runtime_has_accelerators(spec->runtime)) {
+    if (watch->cpu_only || spec->shapes != NULL || !oq_runtime_has_accelerators(spec->runtime)) {
         return false;
     }
     watch->cpu_only = true;
+    (void)oq_fail(watch->refusal, ONNXPTQ_ERROR_RUNTIME, "%s", message);
     oq_log_message(spec->log, ONNXPTQ_LOG_INFO, "%s runs on CPU: %s", spec->stage, message);
     return true;
 }
 
+/* Where neither the providers nor CPU take the model, the providers' reason is the one that the
+ * user asked for. */
 static enum onnxptq_status load_watched(struct watch *watch, struct onnxptq_error *error) {
-    struct onnxptq_error *reason = malloc(sizeof *reason);
-    if (reason == NULL) {
+    struct onnxptq_error *reasons = calloc(2, sizeof *reasons);
+    if (reasons == NULL) {
         return oq_fail_memory(error, "a message");
     }
+    watch->refusal = &reasons[1];
     enum onnxptq_status status;
     do {
-        status = create_session(watch, reason);
-    } while (status == ONNXPTQ_ERROR_RUNTIME && make_way(watch, reason->message));
+        status = create_session(watch, &reasons[0]);
+    } while (status == ONNXPTQ_ERROR_RUNTIME && make_way(watch, reasons[0].message));
     if (status != ONNXPTQ_OK) {
-        status = oq_fail(error, status, "%s", reason->message);
+        bool refused = status == ONNXPTQ_ERROR_RUNTIME && reasons[1].message[0] != '\0';
+        status = oq_fail(error, status, "%s", reasons[refused ? 1 : 0].message);
     }
-    free(reason);
+    watch->refusal = NULL;
+    free(reasons);
     return status;
 }
 

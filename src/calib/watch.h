@@ -7,6 +7,7 @@
 #define OQ_CALIB_WATCH_H
 
 #include "calib/statistics.h"
+#include "calib/traced_shapes.h"
 #include "data/source.h"
 #include "model/graph.h"
 #include "model/write.h"
@@ -24,9 +25,9 @@ struct oq_watch_spec {
     bool histograms;   /* count the elements of float tensors, besides their extremes */
     const char *stage; /* "trace" or "calibrate", for progress and messages */
     const struct oq_log *log;
-    /* One per value of the graph, from an earlier trace, or NULL: recorded as shapes of the results
-     * of foreign operators, which providers that compile the graph need. */
-    const struct oq_statistics *traced;
+    /* From an earlier trace; NULL: this is the trace, and it runs on CPU where a provider wants
+     * shapes that are not known yet. */
+    const struct oq_traced_shapes *shapes;
     /* Called each time a watched value is produced, before it is read; may be NULL. Tells where a
      * run was when an operator's code ended the process. */
     void (*produced)(void *user, uint32_t value);

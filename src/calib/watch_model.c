@@ -1,8 +1,9 @@
 /*
- * Adding observers and traced shapes to a clone of the model.
+ * Adding observers to the copy of the model that the session gets.
  */
 #include "calib/watch_model.h"
 
+#include "calib/session_copy.h"
 #include "model/edit.h"
 #include "model/value_info.h"
 
@@ -112,33 +113,8 @@ static bool add_observer(struct oq_model *model, const struct oq_graph *copy,
            oq_graph_append_node(model, oq_graph_scope(copy, watched->scope)->proto, node);
 }
 
-/* ---- Traced shapes ---- */
-
-/* Providers that compile the graph need the rank behind an operator they do not know. */
-static bool add_shape(struct oq_model *model, const struct oq_graph *copy, uint32_t id,
-                      const struct oq_statistics *traced) {
-    const struct oq_value *value = oq_graph_value(copy, id);
-    Onnx__GraphProto *scope = oq_graph_scope(copy, value->scope)->proto;
-    if (value->producer == OQ_NONE || !oq_graph_node(copy, value->producer)->foreign ||
-        traced->seen == 0 || traced->type_varies || traced->rank_varies ||
-        declared_type(scope->value_info, scope->n_value_info, value->name) != NULL ||
-        declared_type(scope->output, scope->n_output, value->name) != NULL) {
-        return true;
-    }
-    int64_t shape[ONNXPTQ_MAX_RANK];
-    for (size_t i = 0; i < traced->rank; i++) {
-        shape[i] = traced->dim_varies[i] ? -1 : traced->shape[i];
-    }
-    return oq_graph_add_value_info(model, scope, value->name, traced->type, shape, traced->rank);
-}
-
 static bool edit_model(struct oq_model *model, const struct oq_graph *copy,
-                       const struct oq_watch_spec *spec, const struct watched *watched, size_t n) {
-    for (uint32_t i = 0; spec->traced != NULL && i < oq_graph_n_values(copy); i++) {
-        if (!add_shape(model, copy, i, &spec->traced[i])) {
-            return false;
-        }
-    }
+                       const struct watched *watched, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (!add_observer(model, copy, &watched[i])) {
             return false;
@@ -154,7 +130,7 @@ static enum onnxptq_status add_observers(struct oq_model *model, const struct oq
     size_t n = 0;
     OQ_TRY(oq_graph_build(model, &copy, error));
     struct watched *watched = order_values(copy, values, spec->n_values, &n);
-    bool done = watched != NULL && edit_model(model, copy, spec, watched, n);
+    bool done = watched != NULL && edit_model(model, copy, watched, n);
     free(watched);
     oq_graph_destroy(copy);
     return done ? ONNXPTQ_OK : oq_fail_memory(error, "the observers of a model");
@@ -163,7 +139,8 @@ static enum onnxptq_status add_observers(struct oq_model *model, const struct oq
 enum onnxptq_status oq_watch_model_create(const struct oq_watch_spec *spec, const uint32_t *values,
                                           struct oq_model **out, struct onnxptq_error *error) {
     struct oq_model *model = NULL;
-    OQ_TRY(oq_model_clone(oq_graph_model(spec->graph), &model, error));
+    OQ_TRY(oq_session_copy_create(oq_graph_model(spec->graph), spec->runtime, spec->shapes, &model,
+                                  error));
     enum onnxptq_status status = add_observers(model, spec, values, error);
     if (status != ONNXPTQ_OK) {
         oq_model_destroy(model);

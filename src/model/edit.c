@@ -228,12 +228,13 @@ bool oq_graph_add_value_info(struct oq_model *model, Onnx__GraphProto *graph, co
 
 /* ---- Operator sets ---- */
 
-bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t version) {
+/* `imports` is the model's list or a function's. */
+static bool import_opset(struct oq_model *model, Onnx__OperatorSetIdProto ***imports, size_t *n,
+                         const char *domain, int64_t version) {
     struct oq_arena *arena = oq_model_arena(model);
-    Onnx__ModelProto *proto = oq_model_proto(model);
     bool found = false;
-    for (size_t i = 0; i < proto->n_opset_import; i++) {
-        Onnx__OperatorSetIdProto *import = proto->opset_import[i];
+    for (size_t i = 0; i < *n; i++) {
+        Onnx__OperatorSetIdProto *import = (*imports)[i];
         if (oq_same_domain(import->domain, domain)) {
             found = true;
             import->has_version = 1;
@@ -251,8 +252,17 @@ bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t v
     import->domain = oq_arena_strdup(arena, oq_is_default_domain(domain) ? "" : domain);
     import->has_version = 1;
     import->version = version;
-    return import->domain != NULL &&
-           append(model, &proto->opset_import, &proto->n_opset_import, import);
+    return import->domain != NULL && append(model, imports, n, import);
+}
+
+bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t version) {
+    Onnx__ModelProto *proto = oq_model_proto(model);
+    return import_opset(model, &proto->opset_import, &proto->n_opset_import, domain, version);
+}
+
+bool oq_function_import_opset(struct oq_model *model, Onnx__FunctionProto *function,
+                              const char *domain, int64_t version) {
+    return import_opset(model, &function->opset_import, &function->n_opset_import, domain, version);
 }
 
 /* ---- IR version ---- */

@@ -43,5 +43,8 @@ bool oq_graph_add_value_info(struct oq_model *model, Onnx__GraphProto *graph, co
 bool oq_model_free_initializers(struct oq_model *model);
 /* Adds an opset import, or raises it; true when the domain is there afterwards. */
 bool oq_model_import_opset(struct oq_model *model, const char *domain, int64_t version);
+/* The same for one of the model's functions. */
+bool oq_function_import_opset(struct oq_model *model, Onnx__FunctionProto *function,
+                              const char *domain, int64_t version);
 
 #endif

@@ -258,6 +258,7 @@ static enum onnxptq_status create_session(struct evaluation *evaluation, struct 
                                              oq_weight_file_folder(evaluation->weights),
                                          .optimization = OQ_OPTIMIZE_NONE,
                                          .no_prepacking = true,
+                                         .cpu_only = true, /* others may round differently */
                                          .purpose = "evaluation of constants"};
     const enum onnxptq_status status =
         oq_session_create(evaluation->preparation->spec->runtime, &spec, out, error);

@@ -6,6 +6,7 @@
 #define OQ_RUNTIME_ORT_H
 
 #include "runtime/custom_ops.h"
+#include "runtime/plugins.h"
 #include "runtime/providers.h"
 #include "runtime/runtime.h"
 
@@ -24,6 +25,8 @@ struct oq_runtime {
     int threads;
     struct oq_custom_ops custom_ops;
     struct oq_providers providers;
+    oq_append_cpu_fn append_cpu; /* NULL: not in this library */
+    struct oq_plugins plugins;
 };
 
 /* OK for NULL; else stores "<formatted text>: <the runtime's message, on one line>" with `status`

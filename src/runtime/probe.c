@@ -70,6 +70,54 @@ static enum onnxptq_status ask_all(const struct oq_runtime *runtime, struct oq_p
     return status;
 }
 
+/* ---- Plugins ---- */
+
+/* What a plugin would be called. */
+static enum onnxptq_status ask_plugin(struct oq_runtime *runtime, const OrtSessionOptions *options,
+                                      struct oq_probe_entry *entry, struct onnxptq_error *error) {
+    char domain[] = OQ_PLUGIN_DOMAIN;
+    Onnx__OperatorSetIdProto import = ONNX__OPERATOR_SET_ID_PROTO__INIT;
+    import.domain = domain;
+    import.has_version = 1;
+    import.version = 1;
+    Onnx__OperatorSetIdProto *imports[] = {&import};
+    struct oq_probe_entry plugin = *entry;
+    plugin.domain = domain;
+    plugin.imports = imports;
+    plugin.n_imports = 1;
+    bool known = false;
+    OQ_TRY(ask_runtime(runtime, options, &plugin, &known, error));
+    if (known) {
+        OQ_TRY(oq_plugins_add(&runtime->plugins, entry->op_name, error));
+        entry->runnable = true;
+    }
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status find_plugins(struct oq_runtime *runtime, struct oq_probe_list *list,
+                                        struct onnxptq_error *error) {
+    bool any = false;
+    for (size_t i = 0; i < list->n; i++) {
+        any = any || (list->entries[i].foreign && !list->entries[i].runnable);
+    }
+    if (!any) {
+        return ONNXPTQ_OK;
+    }
+    OrtSessionOptions *options = NULL;
+    OQ_TRY(oq_ort_options_create(runtime, &options, error));
+    enum onnxptq_status status =
+        oq_providers_append(&runtime->providers, runtime->append_cpu, runtime->api, options, error);
+    for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
+        if (list->entries[i].foreign && !list->entries[i].runnable) {
+            status = ask_plugin(runtime, options, &list->entries[i], error);
+        }
+    }
+    runtime->api->ReleaseSessionOptions(options);
+    return status;
+}
+
+/* ---- Libraries ---- */
+
 /* Asks one library for the operators that nobody was found for yet. */
 static enum onnxptq_status ask_library(const struct oq_runtime *runtime, size_t library,
                                        struct oq_probe_list *list, struct onnxptq_error *error) {
@@ -142,7 +190,7 @@ static enum onnxptq_status copy_results(const struct oq_probe_list *list,
     return ONNXPTQ_OK;
 }
 
-static enum onnxptq_status probe(const struct oq_runtime *runtime, const struct oq_graph *graph,
+static enum onnxptq_status probe(struct oq_runtime *runtime, const struct oq_graph *graph,
                                  bool with_libraries, struct oq_probe_result **results, size_t *n,
                                  struct onnxptq_error *error) {
     struct oq_probe_list list;
@@ -152,6 +200,9 @@ static enum onnxptq_status probe(const struct oq_runtime *runtime, const struct 
     }
     if (status == ONNXPTQ_OK) {
         status = ask_all(runtime, &list, error);
+    }
+    if (status == ONNXPTQ_OK) {
+        status = find_plugins(runtime, &list, error);
     }
     if (status == ONNXPTQ_OK && with_libraries) {
         status = find_libraries(runtime, &list, error);

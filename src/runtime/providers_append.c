@@ -6,21 +6,21 @@
 
 #include <string.h>
 
-static OrtStatus *append_cpu(const struct oq_providers *all, const struct oq_provider *provider,
-                             const OrtApi *api, OrtSessionOptions *options) {
-    (void)api;
-    bool last = provider == &all->items[all->n - 1];
-    /* The runtime appends CPU by itself at the end. */
-    return last || all->append_cpu == NULL ? NULL : all->append_cpu(options, 1);
+/* The runtime wants pointers to texts that it does not change. */
+static const char *const *keys(const struct oq_provider *provider) {
+    return (const char *const *)provider->keys;
 }
 
-static OrtStatus *append_cuda(const struct oq_providers *all, const struct oq_provider *provider,
-                              const OrtApi *api, OrtSessionOptions *options) {
-    (void)all;
+static const char *const *values(const struct oq_provider *provider) {
+    return (const char *const *)provider->values;
+}
+
+static OrtStatus *append_cuda(const struct oq_provider *provider, const OrtApi *api,
+                              OrtSessionOptions *options) {
     OrtCUDAProviderOptionsV2 *cuda = NULL;
     OrtStatus *ort = api->CreateCUDAProviderOptions(&cuda);
     if (ort == NULL && provider->n_options > 0) {
-        ort = api->UpdateCUDAProviderOptions(cuda, provider->keys, provider->values,
+        ort = api->UpdateCUDAProviderOptions(cuda, keys(provider), values(provider),
                                              provider->n_options);
     }
     if (ort == NULL) {
@@ -32,14 +32,12 @@ static OrtStatus *append_cuda(const struct oq_providers *all, const struct oq_pr
     return ort;
 }
 
-static OrtStatus *append_tensorrt(const struct oq_providers *all,
-                                  const struct oq_provider *provider, const OrtApi *api,
+static OrtStatus *append_tensorrt(const struct oq_provider *provider, const OrtApi *api,
                                   OrtSessionOptions *options) {
-    (void)all;
     OrtTensorRTProviderOptionsV2 *tensorrt = NULL;
     OrtStatus *ort = api->CreateTensorRTProviderOptions(&tensorrt);
     if (ort == NULL && provider->n_options > 0) {
-        ort = api->UpdateTensorRTProviderOptions(tensorrt, provider->keys, provider->values,
+        ort = api->UpdateTensorRTProviderOptions(tensorrt, keys(provider), values(provider),
                                                  provider->n_options);
     }
     if (ort == NULL) {
@@ -51,13 +49,12 @@ static OrtStatus *append_tensorrt(const struct oq_providers *all,
     return ort;
 }
 
-static OrtStatus *append_dnnl(const struct oq_providers *all, const struct oq_provider *provider,
-                              const OrtApi *api, OrtSessionOptions *options) {
-    (void)all;
+static OrtStatus *append_dnnl(const struct oq_provider *provider, const OrtApi *api,
+                              OrtSessionOptions *options) {
     OrtDnnlProviderOptions *dnnl = NULL;
     OrtStatus *ort = api->CreateDnnlProviderOptions(&dnnl);
     if (ort == NULL && provider->n_options > 0) {
-        ort = api->UpdateDnnlProviderOptions(dnnl, provider->keys, provider->values,
+        ort = api->UpdateDnnlProviderOptions(dnnl, keys(provider), values(provider),
                                              provider->n_options);
     }
     if (ort == NULL) {
@@ -69,54 +66,76 @@ static OrtStatus *append_dnnl(const struct oq_providers *all, const struct oq_pr
     return ort;
 }
 
-/* The call by name wants the name without "ExecutionProvider", some in capitals. */
-static OrtStatus *append_by_name(const struct oq_providers *all, const struct oq_provider *provider,
-                                 const OrtApi *api, OrtSessionOptions *options) {
-    (void)all;
-    char stem[128];
-    size_t n = strlen(provider->name), suffix = strlen("ExecutionProvider");
-    if (n > suffix && strcmp(provider->name + n - suffix, "ExecutionProvider") == 0) {
+/* The call by name wants the name without "ExecutionProvider", and of some another spelling. */
+static const char *name_for_call(const char *name, char stem[128]) {
+    static const char *const spelled[][2] = {
+        {"Azure", "AZURE"}, {"Xnnpack", "XNNPACK"}, {"Dml", "DML"},
+        {"WebNN", "WEBNN"}, {"WebGpu", "WebGPU"},   {"NvTensorRTRTX", "NvTensorRtRtx"}};
+    size_t n = strlen(name), suffix = strlen("ExecutionProvider");
+    if (n > suffix && strcmp(name + n - suffix, "ExecutionProvider") == 0) {
         n -= suffix;
     }
-    if (n >= sizeof stem) {
-        n = sizeof stem - 1;
-    }
-    memcpy(stem, provider->name, n);
+    n = n < 128 ? n : 127;
+    memcpy(stem, name, n);
     stem[n] = '\0';
-    const char *name = strcmp(stem, "Azure") == 0     ? "AZURE"
-                       : strcmp(stem, "Xnnpack") == 0 ? "XNNPACK"
-                                                      : stem;
-    return api->SessionOptionsAppendExecutionProvider(options, name, provider->keys,
-                                                      provider->values, provider->n_options);
+    for (size_t i = 0; i < sizeof spelled / sizeof spelled[0]; i++) {
+        if (strcmp(stem, spelled[i][0]) == 0) {
+            return spelled[i][1];
+        }
+    }
+    return stem;
+}
+
+static OrtStatus *append_by_name(const struct oq_provider *provider, const OrtApi *api,
+                                 OrtSessionOptions *options) {
+    char stem[128];
+    return api->SessionOptionsAppendExecutionProvider(options, name_for_call(provider->name, stem),
+                                                      keys(provider), values(provider),
+                                                      provider->n_options);
 }
 
 static const struct {
     const char *name;
-    OrtStatus *(*append)(const struct oq_providers *, const struct oq_provider *, const OrtApi *,
-                         OrtSessionOptions *);
+    OrtStatus *(*append)(const struct oq_provider *, const OrtApi *, OrtSessionOptions *);
 } own_calls[] = {
-    {"CPUExecutionProvider", append_cpu},
-    {"CUDAExecutionProvider", append_cuda},
-    {"TensorrtExecutionProvider", append_tensorrt},
-    {"DnnlExecutionProvider", append_dnnl},
+    {OQ_PROVIDER_CUDA, append_cuda},
+    {OQ_PROVIDER_TENSORRT, append_tensorrt},
+    {OQ_PROVIDER_DNNL, append_dnnl},
 };
 
-static OrtStatus *append_one(const struct oq_providers *all, const struct oq_provider *provider,
-                             const OrtApi *api, OrtSessionOptions *options) {
+static OrtStatus *append_one(const struct oq_provider *provider, const OrtApi *api,
+                             OrtSessionOptions *options) {
     for (size_t i = 0; i < sizeof own_calls / sizeof own_calls[0]; i++) {
         if (strcmp(provider->name, own_calls[i].name) == 0) {
-            return own_calls[i].append(all, provider, api, options);
+            return own_calls[i].append(provider, api, options);
         }
     }
-    return append_by_name(all, provider, api, options);
+    return append_by_name(provider, api, options);
 }
 
-enum onnxptq_status oq_providers_append(const struct oq_providers *providers, const OrtApi *api,
+/* The runtime tells the reason of some failures to its log alone. */
+static enum onnxptq_status check_append(const struct oq_provider *provider, const OrtApi *api,
+                                        OrtStatus *ort, struct onnxptq_error *error) {
+    char options[512];
+    oq_provider_list_options(provider, options, sizeof options);
+    enum onnxptq_status status = oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error,
+                                              "cannot use execution provider '%s'", provider->text);
+    return oq_suffix(error, status,
+                     "; check its options (%s), and that its own libraries are there", options);
+}
+
+enum onnxptq_status oq_providers_append(const struct oq_providers *providers,
+                                        oq_append_cpu_fn append_cpu, const OrtApi *api,
                                         OrtSessionOptions *options, struct onnxptq_error *error) {
     for (size_t i = 0; i < providers->n; i++) {
-        OQ_TRY(oq_ort_check(api, append_one(providers, &providers->items[i], api, options),
-                            ONNXPTQ_ERROR_RUNTIME, error, "cannot use execution provider '%s'",
-                            providers->items[i].text));
+        const struct oq_provider *provider = &providers->items[i];
+        OrtStatus *ort = NULL;
+        if (strcmp(provider->name, OQ_PROVIDER_CPU) != 0) {
+            ort = append_one(provider, api, options);
+        } else if (i + 1 < providers->n && append_cpu != NULL) {
+            ort = append_cpu(options, 1); /* as the last it is appended by the runtime itself */
+        }
+        OQ_TRY(check_append(provider, api, ort, error));
     }
     return ONNXPTQ_OK;
 }

@@ -42,7 +42,7 @@ static enum onnxptq_status use_library(struct oq_runtime *runtime, void *handle,
     }
     memcpy(&get_base, &symbol, sizeof get_base);
     symbol = oq_library_symbol(handle, "OrtSessionOptionsAppendExecutionProvider_CPU");
-    memcpy(&runtime->providers.append_cpu, &symbol, sizeof symbol);
+    memcpy(&runtime->append_cpu, &symbol, sizeof symbol);
     runtime->base = get_base();
     runtime->version = runtime->base->GetVersionString();
     bool old = is_old(runtime->version);
@@ -148,8 +148,7 @@ static enum onnxptq_status open_runtime(struct oq_runtime *runtime,
         return loaded;
     }
     OQ_TRY(create_environment(runtime, error));
-    OQ_TRY(oq_providers_parse(&runtime->providers, runtime->api, options->providers,
-                              options->n_providers, error));
+    OQ_TRY(oq_providers_parse(&runtime->providers, runtime->api, options, error));
     OQ_TRY(oq_custom_ops_load(&runtime->custom_ops, options->custom_op_libraries,
                               options->n_custom_op_libraries, error));
     return oq_domains_check(runtime, error);
@@ -182,6 +181,7 @@ void oq_runtime_close(struct oq_runtime *runtime) {
     }
     oq_custom_ops_reset(&runtime->custom_ops);
     oq_providers_reset(&runtime->providers);
+    oq_plugins_reset(&runtime->plugins);
     free(runtime->path);
     free(runtime);
 }
@@ -202,9 +202,36 @@ const char *oq_runtime_library_name(const struct oq_runtime *runtime, size_t ind
     return runtime->custom_ops.libraries[index].name;
 }
 
+size_t oq_runtime_n_providers(const struct oq_runtime *runtime) {
+    return runtime->providers.n;
+}
+
+void oq_runtime_describe_provider(const struct oq_runtime *runtime, size_t index,
+                                  struct onnxptq_provider_report *out) {
+    const struct oq_provider *provider = &runtime->providers.items[index];
+    *out = (struct onnxptq_provider_report){.name = provider->name,
+                                            .keys = (const char *const *)provider->keys,
+                                            .values = (const char *const *)provider->values,
+                                            .n_options = provider->n_options};
+}
+
+bool oq_runtime_calls_plugin(const struct oq_runtime *runtime, const char *domain,
+                             const char *type) {
+    return oq_plugins_has(&runtime->plugins, domain, type);
+}
+
+bool oq_runtime_has_own_memory(const struct oq_runtime *runtime) {
+    for (size_t i = 0; i < runtime->providers.n; i++) {
+        if (oq_provider_has_own_memory(&runtime->providers.items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool oq_runtime_has_accelerators(const struct oq_runtime *runtime) {
     for (size_t i = 0; i < runtime->providers.n; i++) {
-        if (strcmp(runtime->providers.items[i].name, "CPUExecutionProvider") != 0) {
+        if (strcmp(runtime->providers.items[i].name, OQ_PROVIDER_CPU) != 0) {
             return true;
         }
     }

@@ -29,6 +29,21 @@ const char *oq_runtime_library(const struct oq_runtime *runtime); /* path as loa
 size_t oq_runtime_n_libraries(const struct oq_runtime *runtime);
 const char *oq_runtime_library_name(const struct oq_runtime *runtime, size_t index);
 
+/* The user's providers (none: CPU alone); texts live as long as the runtime. */
+size_t oq_runtime_n_providers(const struct oq_runtime *runtime);
+void oq_runtime_describe_provider(const struct oq_runtime *runtime, size_t index,
+                                  struct onnxptq_provider_report *out);
+
+/* Domain by which the runtime knows the plugins of its providers, whatever the model calls it. */
+#define OQ_PLUGIN_DOMAIN "trt.plugins"
+/* True for an operator that nobody has but a plugin: in a session's copy of a model it must be of
+ * that domain. Known once the model's operators have been probed (probe.h). */
+bool oq_runtime_calls_plugin(const struct oq_runtime *runtime, const char *domain,
+                             const char *type);
+
+/* True when tensors of one of the providers do not lie in host memory. */
+bool oq_runtime_has_own_memory(const struct oq_runtime *runtime);
+
 /* True when the user's providers are others than CPU alone. */
 bool oq_runtime_has_accelerators(const struct oq_runtime *runtime);
 

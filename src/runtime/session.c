@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "model/value_info.h"
+#include "runtime/ort.h"
 #include "runtime/session_options.h"
 #include "runtime/session_state.h"
 #include "runtime/value.h"
@@ -148,6 +149,23 @@ static size_t find_smallest(const struct oq_session_edge *outputs) {
 
 /* ---- Creation ---- */
 
+/* The runtime knows the operator, and no provider of the session runs it: a library may have made
+ * its kernel for another one. */
+#define NO_KERNEL "Could not find an implementation for"
+static enum onnxptq_status explain_no_kernel(const struct oq_runtime *runtime,
+                                             const struct oq_session_spec *spec,
+                                             enum onnxptq_status status,
+                                             struct onnxptq_error *error) {
+    char chosen[256], available[1024];
+    oq_providers_list(&runtime->providers, spec->cpu_only, chosen, sizeof chosen);
+    oq_providers_list_available(runtime->api, available, sizeof available);
+    return oq_suffix(error, status,
+                     "; the providers of this session (%s) have no kernel for it: if it is a "
+                     "custom operator made for another provider, name that with --providers (this "
+                     "runtime has %s), else it lacks these element types",
+                     chosen, available);
+}
+
 static enum onnxptq_status load_model(struct oq_session *session, struct oq_runtime *runtime,
                                       const struct oq_session_spec *spec,
                                       OrtSessionOptions *options, struct onnxptq_error *error) {
@@ -163,8 +181,11 @@ static enum onnxptq_status load_model(struct oq_session *session, struct oq_runt
         ort = api->CreateSessionFromArray(runtime->env, spec->model, spec->size, options,
                                           &session->session);
     }
-    return oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error,
-                        "cannot load the model in ONNX Runtime for %s", session->purpose);
+    bool no_kernel = ort != NULL && strstr(api->GetErrorMessage(ort), NO_KERNEL) != NULL;
+    enum onnxptq_status status =
+        oq_ort_check(api, ort, ONNXPTQ_ERROR_RUNTIME, error,
+                     "cannot load the model in ONNX Runtime for %s", session->purpose);
+    return no_kernel ? explain_no_kernel(runtime, spec, status, error) : status;
 }
 
 static enum onnxptq_status read_declarations(struct oq_session *session,

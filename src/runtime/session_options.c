@@ -43,7 +43,7 @@ enum onnxptq_status oq_session_options_create(const struct oq_runtime *runtime,
         oq_ort_check(api, set_execution(api, options, spec, runtime->threads),
                      ONNXPTQ_ERROR_RUNTIME, error, "cannot set the options of a session");
     if (status == ONNXPTQ_OK && !spec->cpu_only) {
-        status = oq_providers_append(&runtime->providers, api, options, error);
+        status = oq_providers_append(&runtime->providers, runtime->append_cpu, api, options, error);
     }
     if (status != ONNXPTQ_OK) {
         api->ReleaseSessionOptions(options);

@@ -363,7 +363,11 @@ static void test_observers_stand_in_reverse_order(void **state) {
         watch_name(&bench, names[i]);
     }
     const struct oq_watch_spec spec = {
-        .graph = bench.graph, .values = bench.values, .n_values = bench.n_values};
+        .runtime = bench.runtime,
+        .graph = bench.graph,
+        .values = bench.values,
+        .n_values = bench.n_values,
+    };
     struct oq_model *copy = NULL;
     assert_int_equal(oq_watch_model_create(&spec, bench.values, &copy, &error), ONNXPTQ_OK);
     const Onnx__GraphProto *graph = oq_test_main_graph(copy);
@@ -373,39 +377,6 @@ static void test_observers_stand_in_reverse_order(void **state) {
         assert_string_equal(graph->node[3 + i]->input[0], expected[i]);
     }
     assert_int_equal(oq_test_main_graph(bench.model)->n_node, 3); /* the original is as it was */
-    oq_model_destroy(copy);
-    release(&bench);
-}
-
-static void test_traced_shapes_are_recorded(void **state) {
-    struct bench bench;
-    make_bench(&bench, *state);
-    add(&bench, "nobody::Has", "X", "foreign");
-    add(&bench, "Relu", "foreign", "Y");
-    oq_test_add_output(bench.model, main_graph(&bench), "Y", FLOAT, NULL);
-    start(&bench);
-    struct oq_statistics traced[8];
-    assert_true(oq_graph_n_values(bench.graph) <= 8);
-    for (size_t i = 0; i < 8; i++) {
-        oq_statistics_init(&traced[i]);
-        traced[i].seen = 2;
-        traced[i].type = FLOAT;
-        traced[i].rank = 2;
-        traced[i].shape[0] = 3;
-        traced[i].dim_varies[0] = true;
-        traced[i].shape[1] = 7;
-    }
-    const struct oq_watch_spec spec = {.graph = bench.graph, .traced = traced};
-    struct oq_model *copy = NULL;
-    assert_int_equal(oq_watch_model_create(&spec, NULL, &copy, &error), ONNXPTQ_OK);
-    const Onnx__GraphProto *graph = oq_test_main_graph(copy);
-    assert_int_equal(graph->n_value_info, 1);
-    assert_string_equal(graph->value_info[0]->name, "foreign");
-    const Onnx__TensorShapeProto *shape = graph->value_info[0]->type->tensor_type->shape;
-    assert_int_equal(shape->n_dim, 2);
-    assert_int_not_equal(shape->dim[0]->value_case,
-                         ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE);
-    assert_int_equal(shape->dim[1]->dim_value, 7);
     oq_model_destroy(copy);
     release(&bench);
 }
@@ -479,7 +450,6 @@ int main(void) {
         cmocka_unit_test(test_in_a_branch),
         cmocka_unit_test(test_in_a_loop),
         cmocka_unit_test(test_observers_stand_in_reverse_order),
-        cmocka_unit_test(test_traced_shapes_are_recorded),
         cmocka_unit_test(test_failure_names_the_sample),
         cmocka_unit_test(test_progress_can_stop),
         cmocka_unit_test(test_model_that_does_not_load),
