@@ -127,30 +127,6 @@ bool oq_graph_add_initializer(struct oq_model *model, Onnx__GraphProto *graph,
     return append(model, &graph->initializer, &graph->n_initializer, tensor);
 }
 
-static bool is_named(const char *name, const char *wanted) {
-    return name != NULL && strcmp(name, wanted) == 0;
-}
-
-void oq_graph_remove_initializer(Onnx__GraphProto *graph, const char *name, bool input_too) {
-    size_t kept = 0;
-    for (size_t i = 0; i < graph->n_initializer; i++) {
-        if (!is_named(graph->initializer[i]->name, name)) {
-            graph->initializer[kept++] = graph->initializer[i];
-        }
-    }
-    graph->n_initializer = kept;
-    if (!input_too) {
-        return;
-    }
-    kept = 0;
-    for (size_t i = 0; i < graph->n_input; i++) {
-        if (!is_named(graph->input[i]->name, name)) {
-            graph->input[kept++] = graph->input[i];
-        }
-    }
-    graph->n_input = kept;
-}
-
 static Onnx__ValueInfoProto *create_value_info(struct oq_arena *arena, const char *name) {
     Onnx__ValueInfoProto *info = oq_arena_alloc(arena, sizeof *info);
     if (info != NULL) {

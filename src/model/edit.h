@@ -24,8 +24,6 @@ bool oq_node_set_int(struct oq_model *model, Onnx__NodeProto *node, const char *
 
 bool oq_graph_add_initializer(struct oq_model *model, Onnx__GraphProto *graph,
                               Onnx__TensorProto *tensor);
-/* Removes the initializer of that name (and the graph input of the same name when `input_too`). */
-void oq_graph_remove_initializer(Onnx__GraphProto *graph, const char *name, bool input_too);
 bool oq_graph_append_node(struct oq_model *model, Onnx__GraphProto *graph, Onnx__NodeProto *node);
 /* Replaces the node list; the array is copied into the arena. */
 bool oq_graph_set_nodes(struct oq_model *model, Onnx__GraphProto *graph,

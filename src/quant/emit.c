@@ -133,19 +133,11 @@ static enum onnxptq_status prepare(struct oq_emitter *emitter, struct onnxptq_er
     OQ_TRY(check_plan(emitter, error));
     emitter->names = oq_names_create(emitter->model);
     emitter->node_float = emitter->result->nodes_left_float;
-    if (!emitter->names) {
+    emitter->copies = oq_map_create();
+    if (!emitter->names || !emitter->copies) {
         return oq_fail_memory(error, "emitter");
     }
     return oq_emit_place_init(emitter, error);
-}
-
-static void drop_constants(struct oq_emitter *emitter) {
-    for (size_t i = 0; i < emitter->plan->n_weights; i++) {
-        oq_emit_drop_unread(emitter, emitter->plan->weights[i].value);
-    }
-    for (size_t i = 0; i < emitter->plan->n_biases; i++) {
-        oq_emit_drop_unread(emitter, emitter->plan->biases[i].value);
-    }
 }
 
 /* The new initializers are no inputs. */
@@ -181,7 +173,7 @@ static enum onnxptq_status edit(struct oq_emitter *emitter, struct onnxptq_error
     OQ_TRY(oq_emit_weights(emitter, error));
     OQ_TRY(oq_emit_biases(emitter, error));
     oq_emit_rename(emitter);
-    drop_constants(emitter);
+    oq_emit_remove_unread(emitter);
     OQ_TRY(oq_emit_shapes(emitter, error));
     OQ_TRY(oq_emit_place(emitter, error));
     OQ_TRY(raise_ir_version(emitter, error));
@@ -203,6 +195,7 @@ enum onnxptq_status oq_emit(const struct oq_emit_spec *spec, struct oq_emit_resu
     struct oq_emitter emitter = {.spec = spec, .plan = spec->plan, .result = &result};
     enum onnxptq_status status = run(&emitter, error);
     oq_names_destroy(emitter.names);
+    oq_map_destroy(emitter.copies);
     oq_graph_destroy(emitter.graph);
     oq_arena_destroy(emitter.scratch);
     free(emitter.weights);

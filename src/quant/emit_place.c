@@ -45,10 +45,11 @@ static bool allocate_place(struct oq_emitter *emitter, size_t n_slots) {
     emitter->slot_taken = oq_arena_array(arena, n_slots, sizeof(bool));
     emitter->n_readers = oq_arena_array(arena, n_values, sizeof *emitter->n_readers);
     emitter->n_returns = oq_arena_array(arena, n_values, sizeof *emitter->n_returns);
+    emitter->value_removed = oq_arena_array(arena, n_values, sizeof(bool));
     emitter->float_name = oq_arena_array(arena, n_values, sizeof *emitter->float_name);
     return emitter->position && emitter->scope_unsorted && emitter->node_removed &&
            emitter->first_slot && emitter->slot_taken && emitter->n_readers && emitter->n_returns &&
-           emitter->float_name;
+           emitter->value_removed && emitter->float_name;
 }
 
 enum onnxptq_status oq_emit_place_init(struct oq_emitter *emitter, struct onnxptq_error *error) {
@@ -129,33 +130,6 @@ void oq_emit_rename(struct oq_emitter *emitter) {
         if (info != NULL) {
             info->name = name;
         }
-    }
-}
-
-/* ---- Removing ------------------------------------------------------------------------------- */
-
-void oq_emit_drop_unread(struct oq_emitter *emitter, uint32_t value) {
-    if (oq_model_proto(emitter->model)->n_training_info > 0) {
-        return; /* it refers to initializers by name */
-    }
-    while (value != OQ_NONE && emitter->n_readers[value] == 0 && emitter->n_returns[value] == 0) {
-        const struct oq_value *unread = oq_graph_value(emitter->graph, value);
-        Onnx__GraphProto *graph = oq_graph_scope(emitter->graph, unread->scope)->proto;
-        value = OQ_NONE;
-        if (unread->producer != OQ_NONE) {
-            const struct oq_node *node = oq_graph_node(emitter->graph, unread->producer);
-            if (emitter->node_removed[unread->producer]) {
-                return;
-            }
-            emitter->node_removed[unread->producer] = true;
-            if (node->proto->n_input > 0) { /* Identity; a Constant has none */
-                value = node->inputs[0];
-                emitter->n_readers[value]--;
-            }
-        } else {
-            oq_graph_remove_initializer(graph, unread->name, unread->scope == 0);
-        }
-        oq_value_info_remove(graph, unread->name);
     }
 }
 

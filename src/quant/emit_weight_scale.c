@@ -5,17 +5,28 @@
 
 #include <string.h>
 
-static struct oq_emit_weight *find_copy(struct oq_emitter *emitter,
-                                        const Onnx__TensorProto *constant,
-                                        const struct oq_plan_weight *planned) {
-    for (size_t i = 0; i < emitter->n_weights; i++) {
-        struct oq_emit_weight *weight = &emitter->weights[i];
-        if (weight->constant == constant && weight->axis == planned->axis &&
-            oq_quant_spec_equal(&weight->spec, &planned->spec)) {
-            return weight;
-        }
-    }
-    return NULL;
+/* Keys of emitter->copies, compared byte by byte. */
+struct copy_key {
+    const Onnx__TensorProto *constant;
+    int64_t axis, type, symmetric, narrow, float_type;
+};
+struct use_key {
+    uint32_t weight, node;
+};
+
+static struct copy_key key_of(const Onnx__TensorProto *constant,
+                              const struct oq_plan_weight *planned) {
+    return (struct copy_key){constant,
+                             planned->axis,
+                             (int64_t)planned->spec.type,
+                             planned->spec.symmetric,
+                             planned->spec.narrow,
+                             (int64_t)oq_quant_float_type(&planned->spec)};
+}
+
+static bool note_use(struct oq_emitter *emitter, uint32_t weight, uint32_t node, size_t copy) {
+    const struct use_key key = {weight, node};
+    return oq_map_put_copy(emitter->copies, &key, sizeof key, copy);
 }
 
 static struct oq_emit_weight *add_copy(struct oq_emitter *emitter) {
@@ -41,8 +52,12 @@ static bool add_uses(struct oq_emitter *emitter, struct oq_emit_weight *weight,
     if (weight->n_uses) {
         memcpy(uses, weight->uses, weight->n_uses * sizeof *uses);
     }
+    size_t copy = (size_t)(weight - emitter->weights);
     for (size_t i = 0; i < planned->n_uses; i++) {
         uses[weight->n_uses++] = (struct oq_emit_use){planned->uses[i], planned_id};
+        if (!note_use(emitter, planned_id, planned->uses[i].node, copy)) {
+            return false;
+        }
     }
     weight->uses = uses;
     return true;
@@ -77,6 +92,31 @@ static enum onnxptq_status compute_scales(struct oq_emitter *emitter, struct oq_
                         name, why);
 }
 
+/* Weights of the plan with the same constant, axis and spec share one. */
+static enum onnxptq_status find_or_make_copy(struct oq_emitter *emitter,
+                                             const Onnx__TensorProto *constant,
+                                             const struct oq_plan_weight *planned,
+                                             struct oq_emit_weight **out,
+                                             struct onnxptq_error *error) {
+    const struct copy_key key = key_of(constant, planned);
+    size_t index = emitter->n_weights;
+    if (oq_map_get(emitter->copies, &key, sizeof key, &index)) {
+        *out = &emitter->weights[index];
+        return ONNXPTQ_OK;
+    }
+    struct oq_emit_weight *weight = add_copy(emitter);
+    if (!weight || !oq_map_put_copy(emitter->copies, &key, sizeof key, index)) {
+        (void)oq_fail_memory(error, "weights");
+        return ONNXPTQ_ERROR_MEMORY;
+    }
+    weight->constant = constant;
+    weight->value = planned->value;
+    weight->axis = planned->axis;
+    weight->spec = planned->spec;
+    *out = weight;
+    return compute_scales(emitter, weight, error);
+}
+
 static enum onnxptq_status plan_copy(struct oq_emitter *emitter, uint32_t id,
                                      struct onnxptq_error *error) {
     const struct oq_plan_weight *planned = &emitter->plan->weights[id];
@@ -89,18 +129,8 @@ static enum onnxptq_status plan_copy(struct oq_emitter *emitter, uint32_t id,
                        "become symmetric int8; this is a bug",
                        value->name, planned->axis);
     }
-    struct oq_emit_weight *weight = find_copy(emitter, constant, planned);
-    if (!weight) {
-        weight = add_copy(emitter);
-        if (!weight) {
-            return oq_fail_memory(error, "weights");
-        }
-        weight->constant = constant;
-        weight->value = planned->value;
-        weight->axis = planned->axis;
-        weight->spec = planned->spec;
-        OQ_TRY(compute_scales(emitter, weight, error));
-    }
+    struct oq_emit_weight *weight = NULL;
+    OQ_TRY(find_or_make_copy(emitter, constant, planned, &weight, error));
     if (!add_uses(emitter, weight, id)) {
         return oq_fail_memory(error, "uses of a weight");
     }
@@ -119,15 +149,10 @@ enum onnxptq_status oq_emit_weight_scales(struct oq_emitter *emitter, struct onn
 
 struct oq_emit_weight *oq_emit_find_weight(struct oq_emitter *emitter, uint32_t weight,
                                            uint32_t node) {
-    for (size_t i = 0; i < emitter->n_weights; i++) {
-        struct oq_emit_weight *copy = &emitter->weights[i];
-        for (size_t k = 0; copy->scales && k < copy->n_uses; k++) {
-            if (copy->uses[k].weight == weight && copy->uses[k].use.node == node) {
-                return copy;
-            }
-        }
-    }
-    return NULL;
+    const struct use_key key = {weight, node};
+    size_t index = 0;
+    bool found = oq_map_get(emitter->copies, &key, sizeof key, &index);
+    return found && emitter->weights[index].scales ? &emitter->weights[index] : NULL;
 }
 
 struct oq_emit_weight *oq_emit_own_weight(struct oq_emitter *emitter, struct oq_emit_weight *shared,
@@ -157,6 +182,9 @@ struct oq_emit_weight *oq_emit_own_weight(struct oq_emitter *emitter, struct oq_
     for (size_t i = 0; i < shared->n_uses; i++) {
         if (shared->uses[i].use.node == node) {
             own->uses[own->n_uses++] = shared->uses[i];
+            if (!note_use(emitter, shared->uses[i].weight, node, emitter->n_weights - 1)) {
+                return NULL;
+            }
         } else {
             shared->uses[kept++] = shared->uses[i];
         }

@@ -8,6 +8,7 @@
 #ifndef OQ_QUANT_EMITTER_H
 #define OQ_QUANT_EMITTER_H
 
+#include "base/map.h"
 #include "model/edit.h"
 #include "quant/emit.h"
 
@@ -65,6 +66,7 @@ struct oq_emitter {
     bool *slot_taken;        /* per input of every node: reads something quantized */
     uint32_t *n_readers;     /* per value: inputs that still read it */
     uint32_t *n_returns;     /* per value: graph outputs, of any scope, that name it */
+    bool *value_removed;     /* per value: a constant that nobody reads any more */
     const char **float_name; /* per value: new name of the float tensor, or NULL */
 
     double *group_min, *group_max; /* per group, holding zero */
@@ -72,6 +74,7 @@ struct oq_emitter {
 
     struct oq_emit_weight *weights;
     size_t n_weights, capacity_weights;
+    struct oq_map *copies; /* index in `weights`, of a weight's copy and of a node's */
     struct oq_emit_bias *biases;
     size_t n_biases, capacity_biases;
     struct oq_emit_insertion *insertions;
@@ -154,8 +157,6 @@ uint32_t oq_emit_first_reader(const struct oq_emitter *emitter, const struct oq_
                               uint32_t scope);
 bool oq_emit_insert(struct oq_emitter *emitter, uint32_t scope, uint32_t slot,
                     Onnx__NodeProto *node);
-/* Removes the constant behind `value` as far as nobody reads it. */
-void oq_emit_drop_unread(struct oq_emitter *emitter, uint32_t value);
 /* Gives float tensors their new names at their producers and at the readers that keep them. */
 void oq_emit_rename(struct oq_emitter *emitter);
 /* Writes the node lists. */
@@ -176,6 +177,11 @@ const char *oq_emit_scales(struct oq_emitter *emitter, uint32_t scope, const cha
 Onnx__NodeProto *oq_emit_dequantize(struct oq_emitter *emitter, const char *tensor,
                                     const char *quantized, const char *scale,
                                     const char *zero_point, int axis, const char *output);
+
+/* ---- emit_remove.c -------------------------------------------------------------------------- */
+
+/* Removes the constants behind the plan's weights and biases as far as nobody reads them. */
+void oq_emit_remove_unread(struct oq_emitter *emitter);
 
 /* ---- emit_shape.c --------------------------------------------------------------------------- */
 

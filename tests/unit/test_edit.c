@@ -103,25 +103,6 @@ static void test_set_nodes(void **state) {
     oq_model_destroy(model);
 }
 
-static void test_initializers(void **state) {
-    (void)state;
-    struct oq_model *model = oq_test_model_create(17);
-    Onnx__GraphProto *graph = oq_test_main_graph(model);
-    static const char *const names[] = {"a", "b", "c"};
-    for (size_t i = 0; i < 3; i++) {
-        oq_test_add_floats(model, graph, names[i], "2", NULL);
-        oq_test_add_input(model, graph, names[i], ONNXPTQ_TYPE_FLOAT, "2");
-    }
-    oq_graph_remove_initializer(graph, "b", true);
-    oq_graph_remove_initializer(graph, "c", false);
-    oq_graph_remove_initializer(graph, "none", true);
-    assert_int_equal(graph->n_initializer, 1);
-    assert_string_equal(graph->initializer[0]->name, "a");
-    assert_int_equal(graph->n_input, 2);
-    assert_string_equal(graph->input[1]->name, "c");
-    oq_model_destroy(model);
-}
-
 static void test_value_info(void **state) {
     (void)state;
     static const int64_t shape[] = {-1, 3};
@@ -199,7 +180,6 @@ int main(void) {
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_append_to_read_arrays),
         cmocka_unit_test(test_set_nodes),
-        cmocka_unit_test(test_initializers),
         cmocka_unit_test(test_value_info),
         cmocka_unit_test(test_opsets),
         cmocka_unit_test(test_names),
