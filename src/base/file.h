@@ -19,7 +19,8 @@ void oq_mapping_close(struct oq_mapping *mapping); /* closing twice is allowed *
 struct oq_writer;
 /* Creates `<path>.<process>.<random>.tmp` beside `path` (same folder, so that a rename is atomic);
  * a link is followed. ONNXPTQ_ERROR_IO when `path` is there and no regular file. A process that is
- * killed leaves the temporary file behind; every other way out goes through oq_writer_destroy. */
+ * killed leaves the temporary file behind, for oq_temporary_remove_stale() of base/temporary.h;
+ * every other way out goes through oq_writer_destroy. */
 enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
                                      struct onnxptq_error *error) OQ_MUST_USE;
 void oq_writer_put(struct oq_writer *writer, const void *data, size_t size);

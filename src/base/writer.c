@@ -2,7 +2,7 @@
  * Files being written, under a temporary name until they are whole; declared in file.h.
  */
 #include "base/file.h"
-#include "base/size.h"
+#include "base/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,62 +14,18 @@
 #include <unistd.h>
 
 #define BUFFER_SIZE ((size_t)256 * 1024)
-#define NAME_TRIES 64
 
 struct oq_writer {
     char *path;      /* as the caller calls it */
     char *target;    /* final: `path` with links followed */
     char *temporary; /* NULL once there is nothing to remove */
     int file;        /* -1 when closed */
+    int lock;        /* the same file, open as long as it is temporary; -1 when closed */
     int failure;     /* errno of the first call that failed, else 0 */
     uint64_t offset;
     size_t pending; /* bytes in buffer */
     uint8_t buffer[BUFFER_SIZE];
 };
-
-/* `<path>.<process>.<8 hexadecimal digits>.tmp`; a long file name is cut so that the system accepts
- * it. */
-static char *make_temporary_name(const char *path) {
-    enum { LONGEST = 200 };
-    uint32_t random;
-    if (getentropy(&random, sizeof random) != 0) {
-        return NULL;
-    }
-    const char *base = oq_path_base(path);
-    const size_t folder = (size_t)(base - path);
-    const size_t kept = strnlen(base, LONGEST);
-    size_t size;
-    if (!oq_size_add(folder + kept, sizeof ".0123456789.12345678.tmp", &size)) {
-        return NULL;
-    }
-    char *name = malloc(size);
-    if (name != NULL) {
-        memcpy(name, path, folder + kept);
-        snprintf(name + folder + kept, size - folder - kept, ".%d.%08x.tmp", (int)getpid(), random);
-    }
-    return name;
-}
-
-static enum onnxptq_status open_temporary(struct oq_writer *writer, struct onnxptq_error *error) {
-    for (int i = 0; i < NAME_TRIES; i++) {
-        char *name = make_temporary_name(writer->target);
-        if (name == NULL) {
-            return oq_fail_memory(error, "a file name");
-        }
-        /* The system applies the user's umask to 0666. */
-        writer->file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (writer->file >= 0) {
-            writer->temporary = name;
-            return ONNXPTQ_OK;
-        }
-        const int code = errno;
-        free(name);
-        if (code != EEXIST) {
-            return oq_fail_system(error, code, "write", writer->path);
-        }
-    }
-    return oq_fail_system(error, EEXIST, "write", writer->path);
-}
 
 /* A rename would put a file in the place of a pipe or a device. */
 static enum onnxptq_status check_target(const char *path, struct onnxptq_error *error) {
@@ -104,12 +60,14 @@ enum onnxptq_status oq_writer_create(const char *path, struct oq_writer **out,
     writer->target = follow(path);
     writer->temporary = NULL;
     writer->file = -1;
+    writer->lock = -1;
     writer->failure = 0;
     writer->offset = 0;
     writer->pending = 0;
-    const enum onnxptq_status status = writer->path == NULL || writer->target == NULL
-                                           ? oq_fail_memory(error, "a file name")
-                                           : open_temporary(writer, error);
+    const enum onnxptq_status status =
+        writer->path == NULL || writer->target == NULL
+            ? oq_fail_memory(error, "a file name")
+            : oq_temporary_open(writer->target, &writer->temporary, &writer->file, error);
     if (status != ONNXPTQ_OK) {
         oq_writer_destroy(writer);
         return status;
@@ -184,6 +142,8 @@ enum onnxptq_status oq_writer_finish(struct oq_writer *writer, struct onnxptq_er
             writer->failure == 0) {
             writer->failure = errno;
         }
+        /* The lock outlives this descriptor, whose closing tells of late errors. */
+        writer->lock = fcntl(writer->file, F_DUPFD_CLOEXEC, 0);
         if (close(writer->file) != 0 && writer->failure == 0) {
             writer->failure = errno;
         }
@@ -207,9 +167,17 @@ static enum onnxptq_status check_finished(const struct oq_writer *writer,
     return ONNXPTQ_OK;
 }
 
+static void unlock(struct oq_writer *writer) {
+    if (writer->lock >= 0) {
+        close(writer->lock);
+    }
+    writer->lock = -1;
+}
+
 static void forget_temporary(struct oq_writer *writer) {
     free(writer->temporary);
     writer->temporary = NULL;
+    unlock(writer);
 }
 
 enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_error *error) {
@@ -248,6 +216,7 @@ void oq_writer_destroy(struct oq_writer *writer) {
     if (writer->temporary != NULL) {
         unlink(writer->temporary);
     }
+    unlock(writer);
     free(writer->temporary);
     free(writer->target);
     free(writer->path);
