@@ -1,10 +1,13 @@
 /*
- * Read-only mappings; see file.h.
+ * Read-only mappings, names of files; see file.h.
  */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,4 +66,43 @@ void oq_mapping_close(struct oq_mapping *mapping) {
         munmap((void *)(uintptr_t)mapping->data, mapping->size);
     }
     *mapping = (struct oq_mapping){NULL, 0};
+}
+
+bool oq_file_identify(const char *path, struct oq_file_id *out) {
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return false;
+    }
+    *out = (struct oq_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size,
+                               (int64_t)info.st_mtim.tv_sec, (int64_t)info.st_mtim.tv_nsec};
+    return true;
+}
+
+bool oq_file_id_equal(struct oq_file_id a, struct oq_file_id b) {
+    return a.device == b.device && a.inode == b.inode && a.size == b.size &&
+           a.seconds == b.seconds && a.nanoseconds == b.nanoseconds;
+}
+
+void oq_file_remove(const char *path) {
+    (void)unlink(path);
+}
+
+enum onnxptq_status oq_file_rename(const char *from, const char *to, struct onnxptq_error *error) {
+    return rename(from, to) == 0 ? ONNXPTQ_OK : oq_fail_system(error, errno, "write", to);
+}
+
+/* A link cannot replace a file, a rename can. */
+bool oq_file_link_over(const char *path, const char *name) {
+    const size_t size = strlen(path) + sizeof ".tmp";
+    char *passing = malloc(size);
+    bool done = false;
+    if (passing != NULL) {
+        snprintf(passing, size, "%s.tmp", path);
+        done = link(path, passing) == 0 && rename(passing, name) == 0;
+        if (!done) {
+            (void)unlink(passing);
+        }
+    }
+    free(passing);
+    return done;
 }

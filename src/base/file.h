@@ -15,6 +15,14 @@ enum onnxptq_status oq_mapping_open(const char *path, struct oq_mapping *out,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 void oq_mapping_close(struct oq_mapping *mapping); /* closing twice is allowed */
 
+/* Tells a file from another one that took its name, or from itself after a change. */
+struct oq_file_id {
+    uint64_t device, inode, size;
+    int64_t seconds, nanoseconds; /* of the last change of its data */
+};
+bool oq_file_identify(const char *path, struct oq_file_id *out); /* false: not there */
+bool oq_file_id_equal(struct oq_file_id a, struct oq_file_id b);
+
 /* A file being written. Buffered, every error is kept and reported by finish. */
 struct oq_writer;
 /* Creates `<path>.<process>.<random>.tmp` beside `path` (same folder, so that a rename is atomic);
@@ -38,6 +46,9 @@ enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_er
 /* The same, but ONNXPTQ_ERROR_IO when something is there. */
 enum onnxptq_status oq_writer_commit_new(struct oq_writer *writer, struct onnxptq_error *error)
     OQ_MUST_USE;
+/* The same under another name in the same folder, which nobody else uses. */
+enum onnxptq_status oq_writer_commit_as(struct oq_writer *writer, const char *path,
+                                        struct onnxptq_error *error) OQ_MUST_USE;
 /* Closes; removes the file unless committed. NULL is allowed. */
 void oq_writer_destroy(struct oq_writer *writer);
 /* Hands everything put so far to the system, so that another reader of the file sees it. */
@@ -46,6 +57,14 @@ enum onnxptq_status oq_writer_flush(struct oq_writer *writer, struct onnxptq_err
 /* Reads the whole of the file written so far, as a mapping (flushes first). */
 enum onnxptq_status oq_writer_map(struct oq_writer *writer, struct oq_mapping *out,
                                   struct onnxptq_error *error) OQ_MUST_USE;
+
+/* A failure to remove a file is not told. */
+void oq_file_remove(const char *path);
+enum onnxptq_status oq_file_rename(const char *from, const char *to, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* Gives the file at `path` the name `name` too, in the same folder, in the place of a file that has
+ * it. False when the file system has no such links. */
+bool oq_file_link_over(const char *path, const char *name);
 
 /* Malloc'ed results; NULL when out of memory. */
 char *oq_path_folder(const char *path); /* "a/b.c" -> "a", "b.c" -> "." */

@@ -99,8 +99,10 @@ enum onnxptq_status oq_temporary_open(const char *path, char **name, int *file,
 
 /* ---- Left behind ---- */
 
-static void remove_unlocked(int folder, const char *name) {
-    const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+static void remove_unlocked(DIR *entries, const char *name) {
+    const int folder = dirfd(entries);
+    const int file =
+        folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat info;
     if (file < 0) {
         return;
@@ -117,7 +119,7 @@ void oq_temporary_remove_stale(const char *path) {
     const struct dirent *entry = NULL;
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
         if (is_name_of(entry->d_name, oq_path_base(path))) {
-            remove_unlocked(dirfd(entries), entry->d_name);
+            remove_unlocked(entries, entry->d_name);
         }
     }
     if (entries != NULL) {

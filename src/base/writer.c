@@ -189,6 +189,14 @@ enum onnxptq_status oq_writer_commit(struct oq_writer *writer, struct onnxptq_er
     return ONNXPTQ_OK;
 }
 
+enum onnxptq_status oq_writer_commit_as(struct oq_writer *writer, const char *path,
+                                        struct onnxptq_error *error) {
+    OQ_TRY(check_finished(writer, error));
+    OQ_TRY(oq_file_rename(writer->temporary, path, error));
+    forget_temporary(writer);
+    return ONNXPTQ_OK;
+}
+
 enum onnxptq_status oq_writer_commit_new(struct oq_writer *writer, struct onnxptq_error *error) {
     OQ_TRY(check_finished(writer, error));
     /* Unlike a rename, a link fails where a file has come in between. */

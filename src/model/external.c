@@ -11,11 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where external data may lie: in the folder of the path that was given, and in the folder of the
+ * file that it leads to when it is a link. Download caches keep links to both the model and its
+ * data in one folder and the files in another. */
+enum { GIVEN, LINKED, N_FOLDERS };
+
 struct attachment {
     struct oq_model *model;
-    const char *folder;   /* of the model, or NULL */
-    char *real_folder;    /* links followed; made when first needed */
-    struct oq_map *files; /* location -> index of the data file */
+    const char *folder;       /* of the model, or NULL */
+    char *folders[N_FOLDERS]; /* links followed; made when first needed; NULL: there is none */
+    struct oq_map *files;     /* location -> index of the data file */
 };
 
 /* What a tensor's external_data says. */
@@ -73,13 +78,18 @@ static enum onnxptq_status read_reference(const Onnx__TensorProto *tensor, struc
     return parse_entry(out->location, "length", length, &out->length, error);
 }
 
-/* A link may lead elsewhere, but not out of the folder: models from strangers must not read any
+static bool lies_in(const char *target, const char *folder) {
+    const size_t length = folder == NULL ? 0 : strlen(folder);
+    return folder != NULL && (strcmp(folder, "/") == 0 ||
+                              (strncmp(target, folder, length) == 0 && target[length] == '/'));
+}
+
+/* A link may lead elsewhere, but not out of the folders: models from strangers must not read any
  * file. */
 static enum onnxptq_status check_target(const struct attachment *attachment, const char *location,
                                         const char *target, struct onnxptq_error *error) {
-    const size_t length = strlen(attachment->real_folder);
-    const bool root = strcmp(attachment->real_folder, "/") == 0;
-    if (root || (strncmp(target, attachment->real_folder, length) == 0 && target[length] == '/')) {
+    if (lies_in(target, attachment->folders[GIVEN]) ||
+        lies_in(target, attachment->folders[LINKED])) {
         return ONNXPTQ_OK;
     }
     return oq_fail(
@@ -89,25 +99,41 @@ static enum onnxptq_status check_target(const struct attachment *attachment, con
         location);
 }
 
-/* Maps the file at `path`, named `location` in the model. */
+/* The file named `location` in the model, links followed; NULL when there is none. */
+static char *find_target(const struct attachment *attachment, const char *location) {
+    const char *const folders[] = {attachment->folder, attachment->folders[LINKED]};
+    char *target = NULL;
+    for (size_t i = 0; i < N_FOLDERS && target == NULL; i++) {
+        char *path = folders[i] == NULL ? NULL : oq_path_join(folders[i], location);
+        target = path == NULL ? NULL : oq_path_resolve(path);
+        free(path);
+    }
+    return target;
+}
+
 static enum onnxptq_status map_target(struct attachment *attachment, const char *location,
-                                      const char *path, struct oq_mapping *out,
+                                      const char *target, uint32_t *file,
                                       struct onnxptq_error *error) {
-    char *target = oq_path_resolve(path);
-    if (target == NULL) {
-        return oq_fail(error, ONNXPTQ_ERROR_IO,
-                       "its external data '%s' is missing; put the file beside the model",
-                       location);
+    struct oq_mapping mapping = {NULL, 0};
+    OQ_TRY(check_target(attachment, location, target, error));
+    const enum onnxptq_status status = oq_mapping_open(target, &mapping, error);
+    if (status != ONNXPTQ_OK) {
+        return oq_prefix(error, status, "its external data '%s': ", location);
     }
-    enum onnxptq_status status = check_target(attachment, location, target, error);
-    if (status == ONNXPTQ_OK) {
-        status = oq_mapping_open(target, out, error);
-        if (status != ONNXPTQ_OK) {
-            oq_prefix(error, status, "its external data '%s': ", location);
-        }
+    return oq_model_add_input(attachment->model, mapping, target, file, error);
+}
+
+static bool resolve_folders(struct attachment *attachment) {
+    if (attachment->folders[GIVEN] != NULL) {
+        return true;
     }
-    free(target);
-    return status;
+    char *model = oq_path_resolve(oq_model_path(attachment->model)); /* NULL when in memory */
+    attachment->folders[GIVEN] = oq_path_resolve(attachment->folder);
+    attachment->folders[LINKED] = model == NULL ? NULL : oq_path_folder(model);
+    const bool done = attachment->folders[GIVEN] != NULL &&
+                      (model == NULL || attachment->folders[LINKED] != NULL);
+    free(model);
+    return done;
 }
 
 static enum onnxptq_status open_location(struct attachment *attachment, const char *location,
@@ -117,19 +143,18 @@ static enum onnxptq_status open_location(struct attachment *attachment, const ch
                        "its external data '%s' is outside the model's folder, which is not allowed",
                        location);
     }
-    if (attachment->real_folder == NULL) {
-        attachment->real_folder = oq_path_resolve(attachment->folder);
-    }
-    char *path = oq_path_join(attachment->folder, location);
-    if (path == NULL || attachment->real_folder == NULL) {
-        free(path);
+    if (!resolve_folders(attachment)) {
         return oq_fail_memory(error, "a path");
     }
-    struct oq_mapping mapping = {NULL, 0};
-    const enum onnxptq_status status = map_target(attachment, location, path, &mapping, error);
-    free(path);
-    return status == ONNXPTQ_OK ? oq_model_take_input(attachment->model, mapping, NULL, file, error)
-                                : status;
+    char *target = find_target(attachment, location);
+    if (target == NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "its external data '%s' is missing; put the file beside the model",
+                       location);
+    }
+    const enum onnxptq_status status = map_target(attachment, location, target, file, error);
+    free(target);
+    return status;
 }
 
 static enum onnxptq_status find_file(struct attachment *attachment, const char *location,
@@ -216,6 +241,7 @@ enum onnxptq_status oq_model_attach_external(struct oq_model *model, const char 
     const struct oq_visitor visitor = {.user = &attachment, .tensor = visit};
     const enum onnxptq_status status = oq_walk_model(oq_model_proto(model), &visitor, error);
     oq_map_destroy(attachment.files);
-    free(attachment.real_folder);
+    free(attachment.folders[GIVEN]);
+    free(attachment.folders[LINKED]);
     return status;
 }

@@ -4,15 +4,8 @@
 #include "base/size.h"
 #include "model/model_make.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct oq_data_file {
-    atomic_size_t references;
-    struct oq_mapping mapping;
-    uint8_t *owned; /* malloc'ed bytes that `mapping` shows, or NULL for a mapped file */
-};
 
 struct oq_model {
     char *path;
@@ -21,37 +14,19 @@ struct oq_model {
     struct oq_data_file **files;
     size_t n_files, capacity_files;
     uint64_t input_bytes;
+    size_t n_inputs; /* the first data files: the model's own, then its external data */
     struct oq_map *notes;
 };
 
 /* ---- Data files ---- */
 
-const struct oq_mapping *oq_data_file_mapping(const struct oq_data_file *file) {
-    return &file->mapping;
-}
-
-struct oq_data_file *oq_data_file_keep(struct oq_data_file *file) {
-    atomic_fetch_add(&file->references, 1);
-    return file;
-}
-
-void oq_data_file_release(struct oq_data_file *file) {
-    if (file == NULL || atomic_fetch_sub(&file->references, 1) > 1) {
-        return;
-    }
-    if (file->owned == NULL) {
-        oq_mapping_close(&file->mapping);
-    }
-    free(file->owned);
-    free(file);
-}
-
-/* Takes the reference, on failure too. */
+/* Takes the reference, on failure too; NULL is a failure already. */
 static enum onnxptq_status add_file(struct oq_model *model, struct oq_data_file *file,
                                     uint32_t *index, struct onnxptq_error *error) {
     void *items = model->files;
-    if (model->n_files >= UINT32_MAX || !oq_grow(&items, &model->capacity_files, model->n_files + 1,
-                                                 sizeof(struct oq_data_file *))) {
+    if (file == NULL || model->n_files >= UINT32_MAX ||
+        !oq_grow(&items, &model->capacity_files, model->n_files + 1,
+                 sizeof(struct oq_data_file *))) {
         oq_data_file_release(file);
         return oq_fail_memory(error, "the model's data files");
     }
@@ -61,37 +36,62 @@ static enum onnxptq_status add_file(struct oq_model *model, struct oq_data_file 
     return ONNXPTQ_OK;
 }
 
-static enum onnxptq_status add_bytes(struct oq_model *model, struct oq_mapping mapping,
-                                     uint8_t *owned, uint32_t *index, struct onnxptq_error *error) {
-    struct oq_data_file *file = calloc(1, sizeof *file);
-    if (file == NULL) {
-        if (owned == NULL) {
-            oq_mapping_close(&mapping);
-        }
-        free(owned);
-        return oq_fail_memory(error, "the model's data files");
-    }
-    atomic_init(&file->references, 1);
-    file->mapping = mapping;
-    file->owned = owned;
-    return add_file(model, file, index, error);
-}
-
 enum onnxptq_status oq_model_add_file(struct oq_model *model, struct oq_mapping mapping,
                                       uint32_t *index, struct onnxptq_error *error) {
-    return add_bytes(model, mapping, NULL, index, error);
+    return add_file(model, oq_data_file_create(mapping, NULL), index, error);
 }
 
-enum onnxptq_status oq_model_take_input(struct oq_model *model, struct oq_mapping mapping,
-                                        uint8_t *owned, uint32_t *index,
-                                        struct onnxptq_error *error) {
-    OQ_TRY(add_bytes(model, mapping, owned, index, error));
-    model->input_bytes += mapping.size;
+enum onnxptq_status oq_model_add_bytes(struct oq_model *model, uint8_t *bytes, size_t size,
+                                       uint32_t *index, struct onnxptq_error *error) {
+    OQ_TRY(add_file(model, oq_data_file_create_bytes(bytes, size), index, error));
+    model->input_bytes += size;
+    model->n_inputs++;
     return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_model_add_input(struct oq_model *model, struct oq_mapping mapping,
+                                       const char *path, uint32_t *index,
+                                       struct onnxptq_error *error) {
+    OQ_TRY(add_file(model, oq_data_file_create(mapping, path), index, error));
+    model->input_bytes += mapping.size;
+    model->n_inputs++;
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_model_add_written(struct oq_model *model, struct oq_writer *writer,
+                                         uint32_t *index, struct onnxptq_error *error) {
+    struct oq_mapping mapping;
+    const enum onnxptq_status status = oq_writer_map(writer, &mapping, error);
+    if (status != ONNXPTQ_OK) {
+        oq_writer_destroy(writer);
+        return status;
+    }
+    return add_file(model, oq_data_file_create_written(mapping, writer), index, error);
 }
 
 struct oq_data_file *oq_model_data_file(const struct oq_model *model, uint32_t index) {
     return index < model->n_files ? model->files[index] : NULL;
+}
+
+size_t oq_model_n_files(const struct oq_model *model) {
+    return model->n_files;
+}
+
+uint64_t oq_model_temporary_bytes(const struct oq_model *model) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < model->n_files; i++) {
+        if (oq_data_file_is_temporary(model->files[i])) {
+            bytes += oq_data_file_mapping(model->files[i])->size;
+        }
+    }
+    return bytes;
+}
+
+void oq_model_release_files(struct oq_model *model) {
+    for (size_t i = 0; i < model->n_files; i++) {
+        oq_data_file_release(model->files[i]);
+    }
+    model->n_files = 0;
 }
 
 const uint8_t *oq_model_data(const struct oq_model *model, uint32_t file, uint64_t offset,
@@ -99,7 +99,7 @@ const uint8_t *oq_model_data(const struct oq_model *model, uint32_t file, uint64
     if (file >= model->n_files) {
         return NULL;
     }
-    const struct oq_mapping *mapping = &model->files[file]->mapping;
+    const struct oq_mapping *mapping = oq_data_file_mapping(model->files[file]);
     if (mapping->data == NULL || offset > mapping->size || length > mapping->size - offset) {
         return NULL;
     }
@@ -129,9 +129,7 @@ void oq_model_destroy(struct oq_model *model) {
     if (model == NULL) {
         return;
     }
-    for (size_t i = 0; i < model->n_files; i++) {
-        oq_data_file_release(model->files[i]);
-    }
+    oq_model_release_files(model);
     free(model->files);
     oq_map_destroy(model->notes);
     oq_arena_destroy(model->arena);
@@ -224,6 +222,7 @@ enum onnxptq_status oq_model_clone(const struct oq_model *model, struct oq_model
         OQ_TRY_DONE(add_file(clone, oq_data_file_keep(model->files[i]), &index, error));
     }
     clone->input_bytes = model->input_bytes;
+    clone->n_inputs = model->n_inputs;
     OQ_TRY_DONE(oq_model_pack(model, &bytes, &size, error));
     OQ_TRY_DONE(oq_model_unpack(clone, bytes, size, error));
     *out = clone;
@@ -251,6 +250,19 @@ const char *oq_model_path(const struct oq_model *model) {
 
 uint64_t oq_model_bytes(const struct oq_model *model) {
     return model->input_bytes;
+}
+
+bool oq_model_is_external(const struct oq_model *model) {
+    return model->n_inputs > 1;
+}
+
+bool oq_model_keeps_data_in(const struct oq_model *model, const char *path) {
+    for (size_t i = 1; i < model->n_inputs && i < model->n_files; i++) {
+        if (oq_data_file_is_at(model->files[i], path)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 struct oq_map *oq_model_notes(const struct oq_model *model) {

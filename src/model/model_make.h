@@ -6,22 +6,19 @@
 #define OQ_MODEL_MODEL_MAKE_H
 
 #include "base/map.h"
+#include "model/data_file.h"
 #include "model/model.h"
-
-/* Bytes that tensors of one or several models lie in. Counted references. */
-struct oq_data_file;
-const struct oq_mapping *oq_data_file_mapping(const struct oq_data_file *file);
-struct oq_data_file *oq_data_file_keep(struct oq_data_file *file);
-void oq_data_file_release(struct oq_data_file *file); /* NULL is allowed */
 
 /* A model without messages. `path` may be NULL. */
 enum onnxptq_status oq_model_create(const char *path, struct oq_model **out,
                                     struct onnxptq_error *error) OQ_MUST_USE;
-/* Adds a data file of the input; its size counts in oq_model_bytes. Takes the mapping, or else
- * `owned`, which is malloc'ed and what the mapping shows; on failure too. */
-enum onnxptq_status oq_model_take_input(struct oq_model *model, struct oq_mapping mapping,
-                                        uint8_t *owned, uint32_t *index,
-                                        struct onnxptq_error *error) OQ_MUST_USE;
+/* Adds a file of the input, or malloc'ed bytes that stand for one; the size counts in
+ * oq_model_bytes. Takes mapping or bytes, on failure too. */
+enum onnxptq_status oq_model_add_input(struct oq_model *model, struct oq_mapping mapping,
+                                       const char *path, uint32_t *index,
+                                       struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_model_add_bytes(struct oq_model *model, uint8_t *bytes, size_t size,
+                                       uint32_t *index, struct onnxptq_error *error) OQ_MUST_USE;
 /* Parses a skeleton into the model's arena. */
 enum onnxptq_status oq_model_unpack(struct oq_model *model, const uint8_t *skeleton, size_t size,
                                     struct onnxptq_error *error) OQ_MUST_USE;
@@ -31,6 +28,7 @@ enum onnxptq_status oq_model_pack(const struct oq_model *model, uint8_t **bytes,
 
 /* NULL when there is no such file. Borrowed. */
 struct oq_data_file *oq_model_data_file(const struct oq_model *model, uint32_t index);
+size_t oq_model_n_files(const struct oq_model *model);
 
 /* Notes that belong to addresses in the arena: converted typed data of a tensor, capacity of an
  * array. */

@@ -98,7 +98,12 @@ static enum onnxptq_status read_source(struct source source, struct oq_model **o
         free(source.owned);
         return status;
     }
-    OQ_TRY_DONE(oq_model_take_input(model, source.bytes, source.owned, &file, error));
+    status = source.owned == NULL
+                 ? oq_model_add_input(model, source.bytes, source.path, &file, error)
+                 : oq_model_add_bytes(model, source.owned, source.bytes.size, &file, error);
+    if (status != ONNXPTQ_OK) {
+        goto done;
+    }
     if (source.bytes.size == 0) {
         status = oq_fail(error, ONNXPTQ_ERROR_MODEL, "the file is empty");
         goto done;

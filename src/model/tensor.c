@@ -6,14 +6,24 @@
 #include "base/number.h"
 #include "base/size.h"
 #include "model/model_make.h"
+#include "model/tensor_data.h"
+#include "model/wire_field.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 /* ---- How much data belongs to a shape ---- */
 
-/* Fields of TensorProto that hold elements one by one. */
-enum field { NO_FIELD, FLOATS, INT32S, INT64S, UINT64S, DOUBLES, STRINGS };
+/* Fields of TensorProto that hold elements one by one, by their numbers. */
+enum field {
+    NO_FIELD = 0,
+    FLOATS = OQ_TENSOR_FLOAT_DATA,
+    INT32S = OQ_TENSOR_INT32_DATA,
+    STRINGS = OQ_TENSOR_STRING_DATA,
+    INT64S = OQ_TENSOR_INT64_DATA,
+    DOUBLES = OQ_TENSOR_DOUBLE_DATA,
+    UINT64S = OQ_TENSOR_UINT64_DATA
+};
 
 /* In the order of TensorProto.DataType: where the elements of a type are when not in raw_data. */
 static const unsigned char field_of_type[] = {
@@ -28,6 +38,9 @@ static enum field field_of(int type) {
 }
 
 static size_t entries_in(const Onnx__TensorProto *tensor, enum field field) {
+    if (tensor->has_data_field) {
+        return tensor->data_field == (uint32_t)field ? (size_t)tensor->data_entries : 0;
+    }
     switch (field) {
     case NO_FIELD: return 0;
     case FLOATS: return tensor->n_float_data;
@@ -142,6 +155,9 @@ enum onnxptq_status oq_tensor_check(const struct oq_model *model, const Onnx__Te
             tensor->data_length > 0) {
             return oq_fail(error, ONNXPTQ_ERROR_INTERNAL, "its data lies outside its file");
         }
+        if (tensor->has_data_field) {
+            return check_entries(tensor, n, error);
+        }
         return check_bytes(tensor, n, tensor->data_length, error);
     }
     if (tensor->has_raw_data) {
@@ -162,7 +178,31 @@ static uint8_t *narrow(const struct oq_model *model, const uint8_t *data, size_t
     return out;
 }
 
-/* Converts typed entries that are wider than the elements, once per tensor. */
+/* The same for numbers encoded in a data file. */
+static uint8_t *decode(const struct oq_model *model, const Onnx__TensorProto *tensor,
+                       size_t width) {
+    const size_t n = (size_t)tensor->data_entries;
+    const uint8_t *data =
+        oq_model_data(model, tensor->data_file, tensor->data_offset, tensor->data_length);
+    uint8_t *out = data == NULL ? NULL : oq_arena_array(oq_model_arena(model), n, width);
+    if (out != NULL) {
+        oq_unpack_varints(data, (size_t)tensor->data_length, width, out, n);
+    }
+    return out;
+}
+
+static uint8_t *convert(const struct oq_model *model, const Onnx__TensorProto *tensor,
+                        size_t width) {
+    if (tensor->has_data_field) {
+        return decode(model, tensor, width);
+    }
+    if (tensor->n_uint64_data > 0) {
+        return narrow(model, (const uint8_t *)tensor->uint64_data, tensor->n_uint64_data, 8, width);
+    }
+    return narrow(model, (const uint8_t *)tensor->int32_data, tensor->n_int32_data, 4, width);
+}
+
+/* Converts typed entries that do not lie as the elements do, once per tensor. */
 static const uint8_t *converted(const struct oq_model *model, const Onnx__TensorProto *tensor,
                                 size_t width) {
     struct oq_map *notes = oq_model_notes(model);
@@ -170,15 +210,19 @@ static const uint8_t *converted(const struct oq_model *model, const Onnx__Tensor
     if (oq_map_get(notes, &tensor, sizeof(const void *), &address)) {
         return (const uint8_t *)address; // NOLINT(performance-no-int-to-ptr)
     }
-    uint8_t *data =
-        tensor->n_uint64_data > 0
-            ? narrow(model, (const uint8_t *)tensor->uint64_data, tensor->n_uint64_data, 8, width)
-            : narrow(model, (const uint8_t *)tensor->int32_data, tensor->n_int32_data, 4, width);
+    uint8_t *data = convert(model, tensor, width);
     if (data == NULL ||
         !oq_map_put_copy(notes, &tensor, sizeof(const void *), (size_t)(uintptr_t)data)) {
         return NULL;
     }
     return data;
+}
+
+static const uint8_t *mapped_data(const struct oq_model *model, const Onnx__TensorProto *tensor) {
+    if (tensor->has_data_field && !oq_field_is_raw(tensor->data_field)) {
+        return converted(model, tensor, oq_entry_width(tensor->data_type, tensor->data_field));
+    }
+    return oq_model_data(model, tensor->data_file, tensor->data_offset, tensor->data_length);
 }
 
 /* Bytes of data in typed fields; NULL when there was no memory. */
@@ -204,7 +248,8 @@ static enum onnxptq_status check_viewable(const Onnx__TensorProto *tensor,
                                           struct onnxptq_error *error) {
     const char *name = oq_text(tensor->name);
     const size_t bits = oq_type_bits(tensor->data_type);
-    const bool in_fields = !tensor->has_data_length && !tensor->has_raw_data;
+    const bool in_fields =
+        tensor->has_data_field || (!tensor->has_data_length && !tensor->has_raw_data);
     if (bits == 0 || (bits == 6 && in_fields) || tensor->segment != NULL) {
         return oq_fail(
             error, ONNXPTQ_ERROR_UNSUPPORTED,
@@ -232,8 +277,7 @@ enum onnxptq_status oq_tensor_view(const struct oq_model *model, const Onnx__Ten
     if (view.size == 0) {
         view.data = nothing;
     } else if (tensor->has_data_length) {
-        view.data =
-            oq_model_data(model, tensor->data_file, tensor->data_offset, tensor->data_length);
+        view.data = mapped_data(model, tensor);
     } else {
         view.data = tensor->has_raw_data ? tensor->raw_data.data : typed_data(model, tensor);
     }

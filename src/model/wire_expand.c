@@ -26,6 +26,12 @@ struct message {
     enum oq_wire_place place; /* of a tensor right in this message; of tensors below a node */
 };
 
+/* A tensor on the way through its fields. */
+struct tensor_state {
+    struct oq_wire_tensor tensor;
+    bool located; /* its replacement says where the data are */
+};
+
 static void put(struct expander *expander, const void *data, size_t size) {
     expander->total += size;
     if (expander->emit && size > 0) {
@@ -114,41 +120,58 @@ static enum oq_wire_place place_of(const struct message *message, const struct o
     return OQ_PLACE_OTHER;
 }
 
-/* The private fields are the last known ones of a tensor, and the length is the last of them: by
- * then `tensor` is complete. */
-static enum onnxptq_status expand_private(struct expander *expander,
-                                          const struct oq_wire_field *field,
-                                          struct oq_wire_tensor *tensor) {
-    if (field->number == OQ_TENSOR_DATA_FILE) {
-        tensor->file = (uint32_t)field->varint;
-        return ONNXPTQ_OK;
-    }
-    if (field->number == OQ_TENSOR_DATA_OFFSET) {
-        tensor->offset = field->varint;
-        return ONNXPTQ_OK;
-    }
-    tensor->length = field->varint;
+static enum onnxptq_status replace(struct expander *expander, struct tensor_state *state) {
+    const struct oq_wire_expansion *expansion = expander->expansion;
     struct oq_wire_fields fields;
     fields.head_size = 0;
     fields.body = NULL;
     fields.body_size = 0;
-    OQ_TRY(
-        expander->expansion->replace(expander->expansion->user, tensor, &fields, expander->error));
+    fields.sets_location = false;
+    OQ_TRY(expansion->replace(expansion->user, &state->tensor, &fields, expander->error));
+    state->located = fields.sets_location;
     put(expander, fields.head, fields.head_size);
     put(expander, fields.body, fields.body_size);
     return ONNXPTQ_OK;
 }
 
+/* Fields of a tensor that tell of its data; all others are put as they are. What describes the data
+ * comes before it: the type has a low number, and of the private fields, which are the last known
+ * ones, the length is the last. */
+static enum onnxptq_status expand_tensor(struct expander *expander,
+                                         const struct oq_wire_field *field,
+                                         struct tensor_state *state) {
+    struct oq_wire_tensor *tensor = &state->tensor;
+    switch (field->number) {
+    case OQ_TENSOR_DATA_FILE: tensor->file = (uint32_t)field->varint; return ONNXPTQ_OK;
+    case OQ_TENSOR_DATA_FIELD: tensor->field = (uint32_t)field->varint; return ONNXPTQ_OK;
+    case OQ_TENSOR_DATA_ENTRIES: tensor->entries = field->varint; return ONNXPTQ_OK;
+    case OQ_TENSOR_DATA_OFFSET: tensor->offset = field->varint; return ONNXPTQ_OK;
+    case OQ_TENSOR_DATA_LENGTH: tensor->length = field->varint; return replace(expander, state);
+    case OQ_TENSOR_RAW_DATA:
+        if (expander->expansion->all_raw) {
+            tensor->bytes = field->value;
+            tensor->length = (uint64_t)(field->end - field->value);
+            return replace(expander, state);
+        }
+        break;
+    case OQ_TENSOR_DATA_LOCATION:
+        if (state->located) {
+            return ONNXPTQ_OK; /* this one is of before */
+        }
+        break;
+    case OQ_TENSOR_TYPE: tensor->type = (int)(int64_t)field->varint; break;
+    default: break;
+    }
+    put(expander, field->start, (size_t)(field->end - field->start));
+    return ONNXPTQ_OK;
+}
+
 static enum onnxptq_status expand_field(struct expander *expander, const struct message *message,
                                         const struct oq_wire_field *field,
-                                        struct oq_wire_tensor *tensor) {
+                                        struct tensor_state *state) {
     const ProtobufCMessageDescriptor *outer = message->descriptor;
-    if (outer == &onnx__tensor_proto__descriptor && field->number >= OQ_TENSOR_DATA_FILE &&
-        field->number <= OQ_TENSOR_DATA_LENGTH) {
-        return expand_private(expander, field, tensor);
-    }
-    if (outer == &onnx__tensor_proto__descriptor && field->number == OQ_TENSOR_TYPE) {
-        tensor->type = (int)(int64_t)field->varint;
+    if (outer == &onnx__tensor_proto__descriptor) {
+        return expand_tensor(expander, field, state);
     }
     if (outer == &onnx__node_proto__descriptor && field->number == OQ_NODE_ORIGIN) {
         return ONNXPTQ_OK;
@@ -170,13 +193,13 @@ static enum onnxptq_status expand_field(struct expander *expander, const struct 
 }
 
 static enum onnxptq_status expand_message(struct expander *expander, struct message message) {
-    struct oq_wire_tensor tensor = {.place = message.place};
+    struct tensor_state state = {.tensor = {.place = message.place}};
     for (const uint8_t *p = message.start; p < message.end;) {
         struct oq_wire_field field;
         if (oq_wire_read_field(p, message.end, &field) != NULL) {
             return internal(expander);
         }
-        OQ_TRY(expand_field(expander, &message, &field, &tensor));
+        OQ_TRY(expand_field(expander, &message, &field, &state));
         p = field.end;
     }
     return ONNXPTQ_OK;

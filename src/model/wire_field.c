@@ -28,8 +28,7 @@ void oq_bytes_reset(struct oq_bytes *bytes) {
     *bytes = (struct oq_bytes){NULL, 0, 0};
 }
 
-/* NULL when the number does not end before `end`, or is longer than 64 bits. */
-static const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, uint64_t *out) {
+const uint8_t *oq_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *out) {
     uint64_t value = 0;
     for (unsigned i = 0; i < OQ_WIRE_MAX_VARINT && p < end; i++) {
         const uint8_t byte = *p++;
@@ -51,10 +50,10 @@ static const char *read_payload(const uint8_t *p, const uint8_t *end, struct oq_
     switch (out->type) {
     case OQ_WIRE_VARINT:
         out->value = p;
-        out->end = read_varint(p, end, &out->varint);
+        out->end = oq_wire_read_varint(p, end, &out->varint);
         return out->end == NULL ? "a number does not end" : NULL;
     case OQ_WIRE_LENGTH:
-        p = read_varint(p, end, &size);
+        p = oq_wire_read_varint(p, end, &size);
         if (p == NULL) {
             return "a length does not end";
         }
@@ -73,7 +72,7 @@ static const char *read_payload(const uint8_t *p, const uint8_t *end, struct oq_
 const char *oq_wire_read_field(const uint8_t *p, const uint8_t *end, struct oq_wire_field *out) {
     uint64_t tag;
     out->start = p;
-    p = read_varint(p, end, &tag);
+    p = oq_wire_read_varint(p, end, &tag);
     if (p == NULL || tag > UINT32_MAX || tag >> 3 == 0) {
         return "a field number is wrong";
     }

@@ -17,12 +17,20 @@ enum { OQ_ATTRIBUTE_TENSOR = 5 };
 enum { OQ_NODE_TYPE = 4, OQ_NODE_DOMAIN = 7, OQ_NODE_ORIGIN = 536870004 };
 enum {
     OQ_TENSOR_TYPE = 2,
+    OQ_TENSOR_FLOAT_DATA = 4,
+    OQ_TENSOR_INT32_DATA = 5,
+    OQ_TENSOR_STRING_DATA = 6,
+    OQ_TENSOR_INT64_DATA = 7,
     OQ_TENSOR_RAW_DATA = 9,
+    OQ_TENSOR_DOUBLE_DATA = 10,
+    OQ_TENSOR_UINT64_DATA = 11,
     OQ_TENSOR_EXTERNAL_DATA = 13,
     OQ_TENSOR_DATA_LOCATION = 14,
     OQ_TENSOR_DATA_FILE = 536870001,
+    OQ_TENSOR_DATA_FIELD,
+    OQ_TENSOR_DATA_ENTRIES,
     OQ_TENSOR_DATA_OFFSET,
-    OQ_TENSOR_DATA_LENGTH
+    OQ_TENSOR_DATA_LENGTH /* the last of a tensor's */
 };
 
 struct oq_wire_field {
@@ -37,6 +45,9 @@ struct oq_wire_field {
 /* Reads the field at `p`, which is below `end`. NULL, or a sentence saying what is wrong with it.
  */
 const char *oq_wire_read_field(const uint8_t *p, const uint8_t *end, struct oq_wire_field *out);
+
+/* Reads a number; NULL when it does not end before `end`, or is longer than 64 bits. */
+const uint8_t *oq_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *out);
 
 /* Writes a number of 1 to OQ_WIRE_MAX_VARINT bytes; returns how many. */
 size_t oq_wire_encode(uint8_t *p, uint64_t value);

@@ -23,6 +23,7 @@ struct message {
     const uint8_t *start, *end;
     unsigned depth; /* 1 is the model */
     bool rewrite;   /* false: checked only */
+    bool one_data;  /* a tensor whose elements are in one field, at once */
 };
 
 static enum onnxptq_status broken(const struct shrinker *shrinker, const struct message *message,
@@ -80,6 +81,74 @@ static enum onnxptq_status append(const struct shrinker *shrinker, const void *d
     return ONNXPTQ_OK;
 }
 
+/* ---- Data that stays in the file ---- */
+
+static bool is_data(uint32_t number) {
+    return number == OQ_TENSOR_FLOAT_DATA || number == OQ_TENSOR_INT32_DATA ||
+           number == OQ_TENSOR_INT64_DATA || number == OQ_TENSOR_RAW_DATA ||
+           number == OQ_TENSOR_DOUBLE_DATA || number == OQ_TENSOR_UINT64_DATA;
+}
+
+static bool has_one_data(const struct message *message) {
+    struct oq_wire_field field = {.number = 0};
+    size_t n = 0;
+    for (const uint8_t *p = message->start; p < message->end && n < 2; p = field.end) {
+        if (oq_wire_read_field(p, message->end, &field) != NULL) {
+            return false;
+        }
+        n += is_data(field.number);
+    }
+    return n == 1;
+}
+
+/* Entries of a packed field; false when they are not whole. */
+static bool count_entries(const struct oq_wire_field *field, uint64_t *n) {
+    const uint64_t size = (uint64_t)(field->end - field->value);
+    if (field->number == OQ_TENSOR_FLOAT_DATA || field->number == OQ_TENSOR_DOUBLE_DATA) {
+        const uint64_t width = field->number == OQ_TENSOR_FLOAT_DATA ? 4 : 8;
+        *n = size / width;
+        return size % width == 0;
+    }
+    uint64_t count = 0, value;
+    for (const uint8_t *p = field->value; p != NULL && p < field->end; count++) {
+        p = oq_wire_read_varint(p, field->end, &value);
+        if (p == NULL) {
+            return false;
+        }
+    }
+    *n = count;
+    return true;
+}
+
+static enum onnxptq_status leave_data(const struct shrinker *shrinker,
+                                      const struct oq_wire_field *field, uint64_t entries) {
+    struct oq_wire_fields fields = {.head_size = 0};
+    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_FILE, shrinker->file);
+    if (field->number != OQ_TENSOR_RAW_DATA) {
+        oq_wire_add_varint(&fields, OQ_TENSOR_DATA_FIELD, field->number);
+        oq_wire_add_varint(&fields, OQ_TENSOR_DATA_ENTRIES, entries);
+    }
+    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_OFFSET, (uint64_t)(field->value - shrinker->base));
+    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_LENGTH, (uint64_t)(field->end - field->value));
+    return append(shrinker, fields.head, fields.head_size);
+}
+
+/* What the parser would refuse is left to it. */
+static bool stays_in_file(const struct message *message, const struct oq_wire_field *field,
+                          uint64_t *entries) {
+    if (message->descriptor != &onnx__tensor_proto__descriptor || !is_data(field->number) ||
+        field->type != OQ_WIRE_LENGTH) {
+        return false;
+    }
+    const ptrdiff_t size = field->end - field->value;
+    if (field->number == OQ_TENSOR_RAW_DATA) {
+        return size >= OQ_MAPPED_MINIMUM;
+    }
+    return size >= OQ_MAPPED_TYPED_MINIMUM && message->one_data && count_entries(field, entries);
+}
+
+/* ---- Messages ---- */
+
 static enum onnxptq_status shrink_message(const struct shrinker *shrinker, struct message message);
 
 static enum onnxptq_status rewrite_submessage(const struct shrinker *shrinker,
@@ -108,9 +177,10 @@ static enum onnxptq_status shrink_submessage(const struct shrinker *shrinker,
     if (message->depth >= OQ_WIRE_MAX_DEPTH) {
         return broken(shrinker, message, field->start, "its parts are nested too deeply");
     }
-    struct message inner = {descriptor, field->value, field->end, message->depth + 1, false};
+    struct message inner = {descriptor, field->value, field->end, message->depth + 1, false, false};
     if (message->rewrite && oq_wire_may_hold_tensor(descriptor)) {
         inner.rewrite = true;
+        inner.one_data = descriptor == &onnx__tensor_proto__descriptor && has_one_data(&inner);
         return rewrite_submessage(shrinker, field, inner);
     }
     OQ_TRY(shrink_message(shrinker, inner));
@@ -118,19 +188,7 @@ static enum onnxptq_status shrink_submessage(const struct shrinker *shrinker,
                             : ONNXPTQ_OK;
 }
 
-static enum onnxptq_status leave_data(const struct shrinker *shrinker,
-                                      const struct oq_wire_field *field) {
-    struct oq_wire_fields fields = {.head_size = 0};
-    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_FILE, shrinker->file);
-    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_OFFSET, (uint64_t)(field->value - shrinker->base));
-    oq_wire_add_varint(&fields, OQ_TENSOR_DATA_LENGTH, (uint64_t)(field->end - field->value));
-    return append(shrinker, fields.head, fields.head_size);
-}
-
-static bool is_large_data(const struct message *message, const struct oq_wire_field *field) {
-    return message->descriptor == &onnx__tensor_proto__descriptor &&
-           field->number == OQ_TENSOR_RAW_DATA && field->end - field->value >= OQ_MAPPED_MINIMUM;
-}
+/* ---- Fields ---- */
 
 static bool is_private(const ProtobufCMessageDescriptor *descriptor, uint32_t number) {
     if (descriptor == &onnx__node_proto__descriptor) {
@@ -163,8 +221,9 @@ static enum onnxptq_status shrink_field(const struct shrinker *shrinker,
     if (!message->rewrite) {
         return ONNXPTQ_OK;
     }
-    return is_large_data(message, field)
-               ? leave_data(shrinker, field)
+    uint64_t entries = 0;
+    return stays_in_file(message, field, &entries)
+               ? leave_data(shrinker, field, entries)
                : append(shrinker, field->start, (size_t)(field->end - field->start));
 }
 
@@ -184,6 +243,7 @@ static enum onnxptq_status shrink_message(const struct shrinker *shrinker, struc
 enum onnxptq_status oq_wire_shrink(const uint8_t *data, size_t size, uint32_t file,
                                    struct oq_bytes *out, struct onnxptq_error *error) {
     const struct shrinker shrinker = {data, file, out, error};
-    const struct message model = {&onnx__model_proto__descriptor, data, data + size, 1, true};
+    const struct message model = {
+        &onnx__model_proto__descriptor, data, data + size, 1, true, false};
     return size == 0 ? ONNXPTQ_OK : shrink_message(&shrinker, model);
 }

@@ -73,9 +73,9 @@ enum onnxptq_status oq_spill_attach(struct oq_spill *spill, struct oq_model *mod
     if (spill->writer == NULL) {
         return ONNXPTQ_OK;
     }
-    struct oq_mapping mapping;
-    OQ_TRY(oq_writer_map(spill->writer, &mapping, error));
-    return oq_model_add_file(model, mapping, &spill->file, error);
+    struct oq_writer *writer = spill->writer;
+    spill->writer = NULL;
+    return oq_model_add_written(model, writer, &spill->file, error);
 }
 
 Onnx__TensorProto *oq_spill_tensor(const struct oq_spill *spill, struct oq_model *model,

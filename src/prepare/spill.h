@@ -23,7 +23,7 @@ struct oq_spill;
  * go to `arena`. */
 struct oq_spill *oq_spill_create(const char *beside_path,
                                  struct oq_arena *arena); /* NULL: memory */
-void oq_spill_destroy(struct oq_spill *spill);            /* removes the file; NULL is allowed */
+void oq_spill_destroy(struct oq_spill *spill); /* removes a file without owner; NULL is allowed */
 
 /* Opens a constant of `size` bytes, to be given by oq_spill_put in any number of parts, in order.
  */
@@ -32,8 +32,7 @@ enum onnxptq_status oq_spill_begin(struct oq_spill *spill, int type, const int64
                                    struct onnxptq_error *error) OQ_MUST_USE;
 void oq_spill_put(struct oq_spill *spill, const void *data, size_t size);
 
-/* Hands the file over to `model`, which keeps it readable after the spill is gone. Nothing can be
- * added afterwards. */
+/* Hands the file over to `model`, which removes it at its end. Nothing can be added afterwards. */
 enum onnxptq_status oq_spill_attach(struct oq_spill *spill, struct oq_model *model,
                                     struct onnxptq_error *error) OQ_MUST_USE;
 /* After oq_spill_attach: the constant as a tensor of that model; NULL when out of memory. */

@@ -198,6 +198,7 @@ enum onnxptq_status oq_emit(const struct oq_emit_spec *spec, struct oq_emit_resu
     oq_map_destroy(emitter.copies);
     oq_graph_destroy(emitter.graph);
     oq_arena_destroy(emitter.scratch);
+    oq_writer_destroy(emitter.spill);
     free(emitter.weights);
     free(emitter.biases);
     free(emitter.insertions);
@@ -211,7 +212,6 @@ enum onnxptq_status oq_emit(const struct oq_emit_spec *spec, struct oq_emit_resu
 
 void oq_emit_result_reset(struct oq_emit_result *result) {
     oq_model_destroy(result->model);
-    oq_writer_destroy(result->spill);
     free(result->notes);
     oq_arena_destroy(result->arena);
     *result = (struct oq_emit_result){0};

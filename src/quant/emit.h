@@ -20,8 +20,8 @@ struct oq_emit_spec {
     const struct oq_plan *plan;
     const struct oq_statistics *ranges; /* one per value of the graph */
     const struct oq_statistics *trace;  /* one per value: element types and shapes; may be NULL */
-    const char *spill_beside; /* large quantized weights are kept in a temporary file beside this
-                                 path, not in memory; NULL: in memory */
+    const char *spill_beside; /* large quantized weights are kept in a temporary file of the
+                                 model beside this path, not in memory; NULL: in memory */
 };
 
 /* The model and the numbers chosen, for the report. Reset frees all of it. */
@@ -34,8 +34,7 @@ struct oq_emit_result {
     bool *nodes_left_float; /* one per node: the plan quantizes it, the numbers forbid it */
     const char **notes;     /* one sentence each; malloc'ed */
     size_t n_notes;
-    struct oq_arena *arena;  /* of the arrays above and the text of the notes */
-    struct oq_writer *spill; /* lives as long as the model; may be NULL */
+    struct oq_arena *arena; /* of the arrays above and the text of the notes */
 };
 
 /* ONNXPTQ_ERROR_INTERNAL when the plan does not fit the graph, or needs a newer opset than the

@@ -16,7 +16,7 @@
 
 static enum onnxptq_status spill_codes(struct oq_emitter *emitter, struct oq_emit_weight *weight,
                                        int8_t *block, struct onnxptq_error *error) {
-    struct oq_writer **spill = &emitter->result->spill;
+    struct oq_writer **spill = &emitter->spill;
     if (!*spill) {
         OQ_TRY(oq_writer_create(emitter->spec->spill_beside, spill, error));
     }
@@ -169,12 +169,12 @@ static enum onnxptq_status place_weight(struct oq_emitter *emitter,
     return ONNXPTQ_OK;
 }
 
-/* Makes the spill file a data file of the model. */
-static enum onnxptq_status map_spill(struct oq_emitter *emitter, uint32_t *file,
-                                     struct onnxptq_error *error) {
-    struct oq_mapping mapping;
-    OQ_TRY(oq_writer_map(emitter->result->spill, &mapping, error));
-    return oq_model_add_file(emitter->model, mapping, file, error);
+/* Makes the spill file a data file of the model, which removes it at its end. */
+static enum onnxptq_status hand_over_spill(struct oq_emitter *emitter, uint32_t *file,
+                                           struct onnxptq_error *error) {
+    struct oq_writer *spill = emitter->spill;
+    emitter->spill = NULL;
+    return oq_model_add_written(emitter->model, spill, file, error);
 }
 
 enum onnxptq_status oq_emit_weights(struct oq_emitter *emitter, struct onnxptq_error *error) {
@@ -192,8 +192,8 @@ enum onnxptq_status oq_emit_weights(struct oq_emitter *emitter, struct onnxptq_e
         }
     }
     uint32_t file = 0;
-    if (emitter->result->spill) {
-        OQ_TRY(map_spill(emitter, &file, error));
+    if (emitter->spill) {
+        OQ_TRY(hand_over_spill(emitter, &file, error));
     }
     for (size_t i = 0; i < emitter->n_weights; i++) {
         if (placed[i].n_uses > 0) {

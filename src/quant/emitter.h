@@ -57,6 +57,7 @@ struct oq_emitter {
     struct oq_graph *graph; /* index of the clone before any edit: same ids as spec->graph */
     struct oq_names *names;
     struct oq_arena *scratch;
+    struct oq_writer *spill; /* large quantized weights, until the model has it; may be NULL */
 
     bool *node_float;        /* per node: the plan's uses at it are not applied; in the result */
     uint32_t *position;      /* per node: place in its scope's list, in topological order */

@@ -205,9 +205,9 @@ static void test_large_weights_go_to_a_file(void **state) {
     struct scene *s = large();
     s->spill_beside = beside;
     scene_emit(s);
-    assert_non_null(s->result.spill);
     const Onnx__TensorProto *w = oq_test_initializer(scene_graph(s), "w_quantized");
-    assert_false(w->has_raw_data);
+    assert_true(w->has_data_length && !w->has_raw_data);
+    assert_int_not_equal(rmdir(folder), 0); /* as long as the model lives */
     struct oq_tensor_view codes = scene_tensor(s, "w_quantized");
     assert_int_equal(codes.n_elements, ROWS * COLUMNS);
     for (size_t i = 0; i < codes.n_elements; i++) {
@@ -230,7 +230,7 @@ static void test_in_memory_and_in_a_file_are_the_same_numbers(void **state) {
     a->spill_beside = beside;
     scene_emit(a);
     scene_emit(b);
-    assert_null(b->result.spill);
+    assert_true(oq_test_initializer(scene_graph(b), "w_quantized")->has_raw_data);
     const char *names[] = {"w_quantized", "v_quantized", "w_scale", "v_scale"};
     for (size_t i = 0; i < 4; i++) {
         struct oq_tensor_view x = scene_tensor(a, names[i]);

@@ -149,13 +149,19 @@ static void test_depth_of_types(void **state) {
 
 static void test_private_fields(void **state) {
     (void)state;
-    for (uint32_t number = OQ_TENSOR_DATA_FILE; number <= OQ_NODE_ORIGIN; number++) {
+    static const struct {
+        uint32_t number, message; /* of the private field, of its message in a graph */
+    } fields_of_ours[] = {
+        {OQ_TENSOR_DATA_FILE, 5},   {OQ_TENSOR_DATA_FIELD, 5},  {OQ_TENSOR_DATA_ENTRIES, 5},
+        {OQ_TENSOR_DATA_OFFSET, 5}, {OQ_TENSOR_DATA_LENGTH, 5}, {OQ_NODE_ORIGIN, 1},
+    };
+    for (size_t i = 0; i < sizeof fields_of_ours / sizeof *fields_of_ours; i++) {
         struct onnxptq_error error;
         struct oq_wire_fields fields = {.head_size = 0};
         struct oq_bytes bytes = {NULL, 0, 0};
-        oq_wire_add_varint(&fields, number, 1);
+        oq_wire_add_varint(&fields, fields_of_ours[i].number, 1);
         append(&bytes, fields.head, fields.head_size);
-        wrap(&bytes, number == OQ_NODE_ORIGIN ? 1 : 5);
+        wrap(&bytes, fields_of_ours[i].message);
         wrap(&bytes, 7);
         assert_int_equal(shrink(bytes.data, bytes.size, &error), ONNXPTQ_ERROR_MODEL);
         assert_non_null(strstr(error.message, "reserved"));
