@@ -25,7 +25,8 @@ struct args {
 
     const char *output, *data, *target, *ort_library;
     uint64_t random_samples, seed, samples, batch, threads;
-    int method, size_rules, foreign_edges;
+    uint64_t external_threshold, external_above;
+    int method, size_rules, foreign_edges, external_data;
     struct text_list libraries, providers, op_types, exclude_op_types, nodes, exclude_nodes;
     struct text_list provider_options, trt_plugins;
     struct shape_list shapes, trt_profile_min, trt_profile_opt, trt_profile_max;
@@ -42,6 +43,7 @@ enum value_kind {
     VALUE_COUNT,  /* uint64_t, at least 1 */
     VALUE_NUMBER, /* uint64_t */
     VALUE_CHOICE, /* int, one of `choices` */
+    VALUE_FIXED,  /* int, the first of `choices`; takes no argument */
     VALUE_SHAPE,  /* struct shape_list, may be repeated */
     VALUE_RANGE   /* args.ranges */
 };
@@ -87,6 +89,9 @@ void args_reset(struct args *args);
 
 /* What both commands take. */
 void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *runtime);
+
+/* False for options that say all by their name. */
+bool takes_value(const struct option_row *row);
 
 /* Stores `text` as the option's value; false with the fact in `error`. */
 bool value_store(struct args *args, const struct option_row *row, const char *text,

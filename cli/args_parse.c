@@ -28,16 +28,15 @@ static void make_parser(struct parser *parser, const struct command *command) {
         if ((rows[i].commands & command->bit) == 0) {
             continue;
         }
-        bool takes_value = rows[i].kind != VALUE_FLAG;
         parser->longs[parser->n] =
             (struct option){.name = rows[i].name,
-                            .has_arg = takes_value ? required_argument : no_argument,
+                            .has_arg = takes_value(&rows[i]) ? required_argument : no_argument,
                             .val = FIRST_VAL + (int)parser->n};
         parser->names[parser->n] = rows[i].name;
         parser->rows[parser->n++] = &rows[i];
         if (rows[i].letter != 0) {
             *letter++ = rows[i].letter;
-            if (takes_value) {
+            if (takes_value(&rows[i])) {
                 *letter++ = ':';
             }
         }
@@ -173,7 +172,11 @@ static bool asks_for_json(int argc, char **argv) {
 
 bool args_parse(struct console *console, const struct command *command, int argc, char **argv,
                 struct args *args, enum exit_code *code) {
-    *args = (struct args){.command = command, .method = ONNXPTQ_METHOD_MAX, .size_rules = -1};
+    *args = (struct args){.command = command,
+                          .method = ONNXPTQ_METHOD_MAX,
+                          .size_rules = -1,
+                          .external_threshold = 1024,
+                          .external_above = INT32_MAX};
     char help[HELP_COMMAND_SIZE];
     snprintf(help, sizeof help, "onnxptq %s --help", command->name);
     struct onnxptq_error error = {.status = ONNXPTQ_ERROR_MEMORY, .message = "out of memory"};

@@ -11,6 +11,9 @@ static const struct choice switches[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct choice foreign_edges[] = {
     {"float", ONNXPTQ_FOREIGN_FLOAT}, {"fuse", ONNXPTQ_FOREIGN_FUSE}, {NULL, 0}};
 
+static const struct choice outside[] = {{"outside", ONNXPTQ_EXTERNAL_DATA_ALWAYS}, {NULL, 0}};
+static const struct choice inside[] = {{"inside", ONNXPTQ_EXTERNAL_DATA_NEVER}, {NULL, 0}};
+
 #define FIELD(name) offsetof(struct args, name)
 
 static const struct option_row options[] = {
@@ -18,6 +21,15 @@ static const struct option_row options[] = {
      "write the quantized model to OUT, whole or not at all"},
     {FOR_QUANTIZE, NULL, 0, "force", NULL, VALUE_FLAG, FIELD(force), NULL,
      "replace OUT when it exists"},
+    {FOR_QUANTIZE, NULL, 0, "external-data", NULL, VALUE_FIXED, FIELD(external_data), outside,
+     "keep the weights in OUT.data (default: where MODEL keeps its own,\n"
+     "and outside OUT when it would be too large)"},
+    {FOR_QUANTIZE, NULL, 0, "no-external-data", NULL, VALUE_FIXED, FIELD(external_data), inside,
+     "keep the weights inside OUT"},
+    {FOR_QUANTIZE, NULL, 0, "external-data-threshold", "BYTES", VALUE_NUMBER,
+     FIELD(external_threshold), NULL, "tensors below BYTES stay inside OUT (default 1024)"},
+    {FOR_QUANTIZE, NULL, 0, "external-data-above", "BYTES", VALUE_COUNT, FIELD(external_above),
+     NULL, "an OUT of more than BYTES is too large (default 2147483647)"},
 
     {FOR_QUANTIZE, "Calibration data", 0, "data", "SOURCE", VALUE_TEXT, FIELD(data), NULL,
      "a .npz file (one array per model input), a .npy file (models with\n"

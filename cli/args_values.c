@@ -183,11 +183,15 @@ static bool store_range(struct args *args, const struct option_row *row, const c
 
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
+bool takes_value(const struct option_row *row) {
+    return row->kind != VALUE_FLAG && row->kind != VALUE_FIXED;
+}
+
 bool value_store(struct args *args, const struct option_row *row, const char *text,
                  struct onnxptq_error *error) {
     void *field = (char *)args + row->offset;
     struct text_list *list = field;
-    if (row->kind != VALUE_FLAG && text[0] == '\0') {
+    if (takes_value(row) && text[0] == '\0') {
         return refuse(error, row, text, "its value is empty");
     }
     switch (row->kind) {
@@ -198,6 +202,7 @@ bool value_store(struct args *args, const struct option_row *row, const char *te
     case VALUE_COUNT: return store_number(field, row, text, 1, error);
     case VALUE_NUMBER: return store_number(field, row, text, 0, error);
     case VALUE_CHOICE: return store_choice(field, row, text, error);
+    case VALUE_FIXED: *(int *)field = row->choices[0].value; return true;
     case VALUE_SHAPE: return store_shape(args, field, row, text, error);
     case VALUE_RANGE: return store_range(args, row, text, error);
     }

@@ -52,6 +52,9 @@ static void fill_options(const struct args *args, const struct onnxptq_runtime_o
     options->n_exclude_nodes = args->exclude_nodes.n;
     options->size_rules = args->size_rules;
     options->foreign_edges = (enum onnxptq_foreign_edges)args->foreign_edges;
+    options->external_data = (enum onnxptq_external_data)args->external_data;
+    options->external_data_threshold = args->external_threshold;
+    options->external_data_above = args->external_above;
     options->progress = console_progress;
     options->progress_user = console;
     options->log = console_log;

@@ -173,8 +173,9 @@ static void print_costs(FILE *file, const struct onnxptq_report *report) {
     fprintf(file, "  Memory    %s anonymous, %s with mapped files, at the peak\n",
             bytes_text(a, report->peak_anonymous_bytes),
             bytes_text(b, report->peak_resident_bytes));
-    fprintf(file, "  Size      %s before, %s after\n", bytes_text(a, report->model_bytes),
+    fprintf(file, "  Size      %s before, %s after", bytes_text(a, report->model_bytes),
             bytes_text(b, report->output_bytes));
+    fprintf(file, "; %s of temporary files in between\n", bytes_text(a, report->temporary_bytes));
 }
 
 /* ---- Quality ------------------------------------------------------------------------------- */
@@ -222,6 +223,10 @@ void summary_print(FILE *file, const struct console *console, const struct onnxp
     print_text(file, report->model_path);
     fputs(" -> ", file);
     print_text(file, report->output_path);
+    if (report->output_data_path != NULL) {
+        fputs(" and ", file);
+        print_text(file, report->output_data_path);
+    }
     fprintf(file, "\ntarget %s, method %s, %zu calibration samples, ONNX Runtime %s\n",
             report->target, report->method, report->n_calibration_samples, report->runtime_version);
     print_decisions(file, console, report);

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -149,10 +150,16 @@ static void remove_beside(const char *output) {
     free(folder);
 }
 
-/* They lie beside the file that a link leads to. */
+/* They lie beside the file that a link leads to; those of its weights, when they are kept outside,
+ * beside the link. */
 static void remove_leftovers(const char *output) {
+    char data[PATH_MAX];
     char *target = realpath(output, NULL);
+    int length = snprintf(data, sizeof data, "%s.data", output);
     remove_beside(target != NULL ? target : output);
+    if (length > 0 && (size_t)length < sizeof data) {
+        remove_beside(data);
+    }
     free(target);
 }
 

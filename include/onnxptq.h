@@ -153,6 +153,13 @@ enum onnxptq_foreign_edges {
     ONNXPTQ_FOREIGN_FUSE       /* its neighbours keep their fusion: it reads int8-rounded values */
 };
 
+/* Where the output keeps its weights. */
+enum onnxptq_external_data {
+    ONNXPTQ_EXTERNAL_DATA_AUTO = 0, /* where the input does; outside when they make it too large */
+    ONNXPTQ_EXTERNAL_DATA_ALWAYS,   /* in one file beside it, named like it with ".data" behind */
+    ONNXPTQ_EXTERNAL_DATA_NEVER     /* inside it */
+};
+
 /* Shape of one model input for random data. */
 struct onnxptq_input_shape {
     const char *name;
@@ -230,6 +237,12 @@ struct onnxptq_quantize_options {
     void *progress_user;
     onnxptq_log_fn log;
     void *log_user;
+
+    enum onnxptq_external_data external_data;
+    uint64_t external_data_threshold; /* smaller tensors stay inside the model; default 1024 */
+    /* AUTO puts weights outside when the model would be larger than this; default and largest is
+     * what protobuf can hold, 2147483647. */
+    uint64_t external_data_above;
 };
 ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
                                                size_t size);
@@ -323,6 +336,8 @@ struct onnxptq_report {
     uint64_t peak_resident_bytes;       /* largest resident set of the process */
     const struct onnxptq_provider_report *providers;
     size_t n_providers;
+    const char *output_data_path; /* file beside the output with its weights; NULL: inside it */
+    uint64_t temporary_bytes;     /* disk space that files beside it took during the run */
 };
 
 /* ---- Quantize ------------------------------------------------------------------------------ */

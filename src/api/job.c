@@ -122,7 +122,7 @@ void onnxptq_job_destroy(struct onnxptq_job *job) {
     if (job == NULL) {
         return;
     }
-    oq_writer_destroy(job->output);
+    oq_output_destroy(job->output);
     oq_emit_result_reset(&job->emitted);
     oq_plan_destroy(job->plan);
     oq_traced_shapes_destroy(job->shapes);

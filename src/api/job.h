@@ -6,10 +6,10 @@
 #define OQ_API_JOB_H
 
 #include "api/options.h"
+#include "api/output.h"
 #include "api/report.h"
 #include "calib/traced_shapes.h"
 #include "data/source.h"
-#include "model/write.h"
 #include "quant/target.h"
 
 struct onnxptq_job {
@@ -33,7 +33,7 @@ struct onnxptq_job {
     struct oq_traced_shapes *shapes;      /* for the copies of the model that sessions get */
     struct oq_plan *plan;
     struct oq_emit_result emitted;
-    struct oq_writer *output;
+    struct oq_output *output;
 };
 
 /* True when weights are so large that packed copies of them must not be made. */

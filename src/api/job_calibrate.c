@@ -120,6 +120,24 @@ static enum onnxptq_status keep_original(struct onnxptq_job *job, struct onnxptq
     return ONNXPTQ_OK;
 }
 
+/* Files of a replaced model are the user's: they stay, and the user is told. */
+static void note_files(struct onnxptq_job *job) {
+    const struct onnxptq_quantize_options *options = &job->options.quantize;
+    const char *data_path = job->report.public.output_data_path;
+    if (oq_output_leaves_data(job->output)) {
+        oq_report_add_note(&job->report,
+                           "the model that '%s' replaces has weights in files beside it, which "
+                           "stay: remove them when nothing else needs them",
+                           options->output_path);
+    }
+    if (data_path == NULL && options->external_data == ONNXPTQ_EXTERNAL_DATA_ALWAYS) {
+        oq_report_add_note(&job->report,
+                           "the weights are inside the output: none reaches %llu bytes, the "
+                           "threshold of external data",
+                           (unsigned long long)options->external_data_threshold);
+    }
+}
+
 enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) {
     struct oq_emit_spec spec = {.graph = job->graph,
                                 .plan = job->plan,
@@ -132,9 +150,10 @@ enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *e
     if (nothing_is_quantized(job->plan, &job->emitted)) {
         OQ_TRY(keep_original(job, error));
     }
-    OQ_TRY(oq_writer_create(job->options.quantize.output_path, &job->output, error));
-    OQ_TRY(oq_model_write(job->emitted.model, job->output, error));
-    OQ_TRY(oq_writer_finish(job->output, error));
-    job->report.public.output_bytes = oq_writer_offset(job->output);
+    OQ_TRY(oq_output_write(&job->options.quantize, job->original, job->emitted.model, &job->output,
+                           error));
+    job->report.public.output_bytes = oq_output_bytes(job->output);
+    job->report.public.output_data_path = oq_output_data_path(job->output);
+    note_files(job);
     return ONNXPTQ_OK;
 }

@@ -218,15 +218,16 @@ enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *
                            "one run of the check");
     }
     oq_data_runs_reset(&runs);
+    job->report.public.temporary_bytes =
+        oq_weight_file_size(job->weights) + oq_model_temporary_bytes(job->emitted.model);
     return status;
 }
 
 enum onnxptq_status oq_job_commit(struct onnxptq_job *job, struct onnxptq_error *error) {
-    /* What the check left goes first, so that nothing but the output is there once the output is.
-     */
+    /* Temporary files go first, so that nothing but the output is there once the output is. */
     oq_emit_result_reset(&job->emitted);
+    oq_model_release_files(job->prepared);
     oq_weight_file_destroy(job->weights);
     job->weights = NULL;
-    return job->options.quantize.overwrite ? oq_writer_commit(job->output, error)
-                                           : oq_writer_commit_new(job->output, error);
+    return oq_output_commit(job->output, error);
 }

@@ -68,6 +68,7 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
                    oq_runtime_version(job->runtime), oq_runtime_library(job->runtime));
     OQ_TRY(oq_model_read(options->model_path, &job->original, error));
     report->model_bytes = oq_model_bytes(job->original);
+    OQ_TRY(oq_output_check(options, job->original, error));
     OQ_TRY(oq_graph_build(job->original, &job->graph, error));
     OQ_TRY(oq_probe_require_all(job->runtime, job->graph, error));
     note_plugins(job);

@@ -4,6 +4,7 @@
 #include "api/options.h"
 
 #include "base/file.h"
+#include "base/temporary.h"
 #include "quant/target.h"
 
 #include <math.h>
@@ -24,6 +25,8 @@ void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options, siz
         .target = "tensorrt",
         .method = ONNXPTQ_METHOD_MAX,
         .size_rules = -1,
+        .external_data_threshold = 1024,
+        .external_data_above = INT32_MAX,
     };
     memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
 }
@@ -202,6 +205,12 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot use foreign_edges %d: there is no such choice", q->foreign_edges);
     }
+    if (q->external_data != ONNXPTQ_EXTERNAL_DATA_AUTO &&
+        q->external_data != ONNXPTQ_EXTERNAL_DATA_ALWAYS &&
+        q->external_data != ONNXPTQ_EXTERNAL_DATA_NEVER) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use external_data %d: there is no such choice", q->external_data);
+    }
     if (options->runtime.threads < 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot run with %d threads: give 1 or more",
                        options->runtime.threads);
@@ -279,6 +288,7 @@ static enum onnxptq_status check_output(const struct oq_options *options,
     }
     OQ_TRY(check_other_inputs(options, error));
     OQ_TRY(check_output_folder(q->output_path, error));
+    oq_temporary_remove_stale(q->output_path); /* of killed runs */
     struct oq_writer *probe = NULL;
     OQ_TRY(oq_writer_create(q->output_path, &probe, error));
     oq_writer_destroy(probe);

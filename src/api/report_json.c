@@ -125,6 +125,7 @@ static void write_totals(struct oq_json *json, const struct onnxptq_report *repo
     oq_json_count(json, peak, "resident_bytes", report->peak_resident_bytes);
     oq_json_count(json, json->root, "model_bytes", report->model_bytes);
     oq_json_count(json, json->root, "output_bytes", report->output_bytes);
+    oq_json_count(json, json->root, "temporary_bytes", report->temporary_bytes);
     yyjson_mut_val *notes = oq_json_array(json, json->root, "notes");
     for (size_t i = 0; i < report->n_notes; i++) {
         oq_json_text(json, notes, NULL, report->notes[i]);
@@ -148,6 +149,11 @@ static void write_head(struct oq_json *json, const struct onnxptq_report *report
     oq_json_text(json, json->root, "version", onnxptq_version());
     oq_json_text(json, json->root, "model", report->model_path);
     oq_json_text(json, json->root, "output", report->output_path);
+    if (report->output_data_path != NULL) {
+        oq_json_text(json, json->root, "output_data", report->output_data_path);
+    } else {
+        oq_json_null(json, json->root, "output_data");
+    }
     oq_json_text(json, json->root, "target", report->target);
     oq_json_text(json, json->root, "method", report->method);
     oq_json_text(json, json->root, "runtime", report->runtime_version);

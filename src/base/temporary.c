@@ -113,7 +113,7 @@ static void remove_unlocked(DIR *entries, const char *name) {
     close(file);
 }
 
-void oq_temporary_remove_stale(const char *path) {
+static void remove_beside(const char *path) {
     char *folder = oq_path_folder(path);
     DIR *entries = folder == NULL ? NULL : opendir(folder);
     const struct dirent *entry = NULL;
@@ -126,4 +126,10 @@ void oq_temporary_remove_stale(const char *path) {
         closedir(entries);
     }
     free(folder);
+}
+
+void oq_temporary_remove_stale(const char *path) {
+    char *target = oq_path_resolve(path);
+    remove_beside(target != NULL ? target : path);
+    free(target);
 }

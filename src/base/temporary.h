@@ -16,8 +16,8 @@
 enum onnxptq_status oq_temporary_open(const char *path, char **name, int *file,
                                       struct onnxptq_error *error) OQ_MUST_USE;
 
-/* Removes the temporary files of `path` that no writer holds any more. What cannot be read or
- * removed stays: a later call may succeed. */
+/* Removes the temporary files of `path`, where a link is followed, that no writer holds any more.
+ * What cannot be read or removed stays: a later call may succeed. */
 void oq_temporary_remove_stale(const char *path);
 
 #endif
