@@ -1,10 +1,11 @@
-# make [build] · demo · test · test-full · lint · format · bench · trt · install · clean
+# make [build] · demo · test · test-full · lint · format · bench · models · trt · install · clean
 #
 # BUILD=DIR        build folder (build)
 # PREFIX, DESTDIR  where `make install` puts things (/usr/local)
 # PYTEST_ARGS      more arguments for pytest, for example PYTEST_ARGS='-k conv -x'
 # ORT_LIB=PATH     the runtime that the build uses unless told otherwise (the newest one fetched)
 # CMAKE_ARGS       more arguments for the release configuration
+# MODELS           the real models that `make models` measures (all)
 
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -78,6 +79,11 @@ trt: build
 	@tools/setup trt
 	@ONNXPTQ_TRT_PYTHON=$(CURDIR)/.venv-trt/bin/python \
 	    .venv/bin/python -m pytest tests -m trt $(PYTEST_ARGS)
+
+.PHONY: models
+models: build
+	@tools/setup test
+	@.venv/bin/python tools/models $(MODELS)
 
 .PHONY: bench
 bench: build

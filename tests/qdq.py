@@ -164,10 +164,11 @@ def dequantized(params):
 
 
 def assert_well_formed(model):
-    """What every result owes whatever the model: unique names, topological order, nothing
-    dangling, sane parameters, in bodies of control flow too."""
-    names = Counter(n.name for n in _all_nodes(model.graph) if n.name)
-    assert not [n for n, count in names.items() if count > 1], "node names repeat"
+    """What every result owes whatever the model: names of its own for the pairs, topological order,
+    nothing dangling, sane parameters, in bodies of control flow too."""
+    names = Counter(n.name for n in _all_nodes(model.graph))
+    repeated = [n.name for n in _all_nodes(model.graph) if is_pair(n) and names[n.name] > 1]
+    assert not repeated, f"node names repeat: {repeated}"
     _assert_graph_well_formed(View(model), set())
     imported = {"" if o.domain == "ai.onnx" else o.domain for o in model.opset_import}
     used = {"" if n.domain == "ai.onnx" else n.domain for n in _all_nodes(model.graph)}

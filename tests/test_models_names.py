@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import qdq
 from models import BOTH, FLOAT, Graph, noise
-from onnx import helper
+from onnx import helper, numpy_helper
 
 TAKEN = [
     "b0",
@@ -85,6 +85,22 @@ def test_empty_names(bench, target, names):
     assert [n.name for n in products] == list(names)
     added = Counter(n.name for n in run.model.graph.node if qdq.is_pair(n))
     assert set(added.values()) == {1} and not set(added) & set(names)
+    harness.assert_quality(case, run.model, 25)
+
+
+def test_constants_of_one_name(bench, target):
+    """Which the runtime takes, unlike other nodes: as an exporter has it that calls every one "anon"."""
+    g = Graph()
+    x = g.input("X", [4, 8])
+    for k in range(2):
+        w = numpy_helper.from_array(noise(8, 8, seed=k, scale=0.3))
+        g.node("Constant", [], f"w{k}", "anon", value=w)
+        x = g.node("MatMul", [x, f"w{k}"], "Y" if k else "t", f"mm{k}")
+    g.output("Y", [4, 8])
+    case = models.Case(g.build(), {"X": noise(32, 8)}, {"mm0": BOTH, "mm1": BOTH})
+    run = bench.quantize(case, target=target).ok()
+    assert expect.valid(run, case).edges() == case.edges(target)
+    assert [n.op_type for n in run.model.graph.node if n.name == "anon"] == []
     harness.assert_quality(case, run.model, 25)
 
 
