@@ -8,25 +8,28 @@ import onnx
 COUNTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU")
 
 
+def _values(model, tensors, feed, libs):
+    """{tensor: value} in a run of `feed`."""
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    made = {o for n in model.graph.node for o in n.output if o}
+    outputs = {o.name for o in model.graph.output}
+    for name in sorted((tensors & made) - outputs):
+        probe.graph.output.append(onnx.ValueInfoProto(name=name))
+    return {**feed, **harness.run_model(probe, [feed], libs, optimize=False)[0]}
+
+
 def shapes(model, feed, libs=()):
     """{tensor: shape} of whatever the main graph's counted operators read and write."""
     wanted = {t for n in model.graph.node if n.op_type in COUNTED for t in (*n.input, *n.output)}
-    wanted.discard("")
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    made = {o for n in model.graph.node for o in n.output}
-    outputs = {o.name for o in model.graph.output}
-    for name in sorted((wanted & made) - outputs):
-        probe.graph.output.append(onnx.ValueInfoProto(name=name))
     found = {i.name: tuple(i.dims) for i in model.graph.initializer}
-    found |= {name: value.shape for name, value in feed.items()}
-    run = harness.run_model(probe, [feed], libs, optimize=False)[0]
-    return found | {name: value.shape for name, value in run.items()}
+    values = _values(model, wanted, feed, libs)
+    return found | {name: value.shape for name, value in values.items()}
 
 
 def count(model, feed, libs=()):
     """{node: multiply-accumulates}, for a run of `feed`. Bodies of control flow are not looked into:
-    see `inline_if`."""
+    see `flatten`."""
     known = shapes(model, feed, libs)
     return {
         node.name: _of(node, known)
@@ -51,20 +54,29 @@ def _of(node, known):
     return steps * batch * weights
 
 
-def inline_if(model, taken):
-    """The model with the Ifs of its main graph replaced by the branch `taken` ("then_branch" or
-    "else_branch"), whose nodes keep their names."""
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    del result.graph.node[:]
-    for node in model.graph.node:
-        if node.op_type != "If":
-            result.graph.node.append(node)
-            continue
-        body = next(a.g for a in node.attribute if a.name == taken)
-        result.graph.node.extend(body.node)
-        result.graph.initializer.extend(body.initializer)
-        for inner, outer in zip(body.output, node.output):
-            alias = onnx.helper.make_node("Identity", [inner.name], [outer], name=f"{outer}.alias")
-            result.graph.node.append(alias)
-    return result
+def flatten(model, feed, libs=()):
+    """The model with each If replaced by the branch that a run of `feed` takes, again and again until
+    none is left; its nodes keep their names."""
+    while any(n.op_type == "If" for n in model.graph.node):
+        conditions = {n.input[0] for n in model.graph.node if n.op_type == "If"}
+        taken = _values(model, conditions, feed, libs)
+        result = onnx.ModelProto()
+        result.CopyFrom(model)
+        del result.graph.node[:]
+        for node in model.graph.node:
+            if node.op_type == "If":
+                _inline(result.graph, node, bool(taken[node.input[0]].item()))
+            else:
+                result.graph.node.append(node)
+        model = result
+    return model
+
+
+def _inline(graph, node, taken):
+    name = "then_branch" if taken else "else_branch"
+    body = next(a.g for a in node.attribute if a.name == name)
+    graph.node.extend(body.node)
+    graph.initializer.extend(body.initializer)
+    for inner, outer in zip(body.output, node.output):
+        alias = onnx.helper.make_node("Identity", [inner.name], [outer], name=f"{outer}.alias")
+        graph.node.append(alias)

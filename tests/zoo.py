@@ -21,7 +21,15 @@ SIXTEEN_KHZ = 16000
 
 
 # Bars of a seven-segment display as (top, left, bottom, right) in units of a half height, and the digits.
-BARS = [(0, 0, 0, 1), (0, 0, 1, 0), (0, 1, 1, 1), (1, 0, 1, 1), (1, 0, 2, 0), (1, 1, 2, 1), (2, 0, 2, 1)]
+BARS = [
+    (0, 0, 0, 1),
+    (0, 0, 1, 0),
+    (0, 1, 1, 1),
+    (1, 0, 1, 1),
+    (1, 0, 2, 0),
+    (1, 1, 2, 1),
+    (2, 0, 2, 1),
+]
 DIGITS = ["1110111", "0010010", "1011101", "1011011", "0111010", "1101011", "1101111", "1010010"]
 DIGITS += ["1111111", "1111011"]
 
@@ -139,7 +147,6 @@ class Model:
     make: object  # (count, seed) -> {input: array}, the first dimension being the samples
     state: bool = False  # a recurrent one, fed frame by frame
     constants: dict = field(default_factory=dict)  # inputs that never change
-    taken: str = None  # branch of the Ifs in the main graph that holds the work
     quantized: bool = False  # all of it, already
 
     @property
@@ -152,23 +159,11 @@ class Model:
     def float_model(self):
         return onnx.load(self.path)
 
-    @functools.cache
     def feeds(self, count, seed):
-        data = self.make(count, seed)
-        if self.state:
-            return self._with_states(data["input"])
-        exact = {i.name: len(i.type.tensor_type.shape.dim) for i in self.float_model.graph.input}
-        feeds = []
-        for k in range(count):
-            feeds.append(
-                {
-                    name: array[k] if array.ndim == exact[name] + 1 else array[k : k + 1]
-                    for name, array in data.items()
-                }
-            )
-        return feeds
+        """One dict for each run."""
+        return _feeds(self, count, seed)
 
-    def _with_states(self, sound):
+    def with_states(self, sound):
         """Every third frame of a run of the float model."""
         live = harness.session(self.float_model)
         names = [o.name for o in live.get_outputs()]
@@ -186,8 +181,8 @@ class Model:
 
     @functools.cached_property
     def flat(self):
-        """The float model without the Ifs around the work."""
-        return macs.inline_if(self.float_model, self.taken) if self.taken else self.float_model
+        """The float model without Ifs."""
+        return macs.flatten(self.float_model, self.feeds(1, 1)[0])
 
     @functools.cached_property
     def reference(self):
@@ -197,13 +192,10 @@ class Model:
     def macs(self):
         return macs.count(self.flat, self.feeds(1, 1)[0])
 
-    @functools.cache
     def yardstick(self, left_float):
         """{output: SQNR} of symmetric int8 on the inputs of Conv, Gemm and MatMul but for the nodes named
         in `left_float`, with the range of all samples."""
-        calibrated = [f for k, f in enumerate(self.feeds(CALIBRATION, 1)) if k % 8 != 7]
-        simulated = simple_quant.simulate(self.flat, calibrated, left_float)
-        return self.quality(harness.run_model(simulated, self.feeds(CHECK, 2)))
+        return _yardstick(self, left_float)
 
     def quality(self, runs):
         """{float output: SQNR in dB}, on samples that calibration never saw. Integer outputs are equal."""
@@ -221,6 +213,26 @@ class Model:
 
     def __str__(self):
         return self.file.removesuffix(".onnx")
+
+
+@functools.cache
+def _feeds(model, count, seed):
+    data = model.make(count, seed)
+    if model.state:
+        return model.with_states(data["input"])
+    ranks = {i.name: len(i.type.tensor_type.shape.dim) for i in model.float_model.graph.input}
+    whole = {name for name, array in data.items() if array.ndim == ranks[name] + 1}
+    return [
+        {name: array[k] if name in whole else array[k : k + 1] for name, array in data.items()}
+        for k in range(count)
+    ]
+
+
+@functools.cache
+def _yardstick(model, left_float):
+    calibrated = [f for k, f in enumerate(model.feeds(CALIBRATION, 1)) if k % 8 != 7]
+    simulated = simple_quant.simulate(model.flat, calibrated, left_float)
+    return model.quality(harness.run_model(simulated, model.feeds(CHECK, 2)))
 
 
 def imagenet(gray):
@@ -241,11 +253,11 @@ MODELS = [
     Model("common_old.onnx", line_of_text, quantized=True),
     Model("common_det.onnx", scene),
     Model("paraphrase-MiniLM-L3-v2.onnx", sentences),
-    Model("silero_vad.onnx", voice, state=True, constants=SR, taken="then_branch"),
+    Model("silero_vad.onnx", voice, state=True, constants=SR),
     Model("silero_vad_16k_op15.onnx", voice, state=True, constants=SR),
     Model("silero_vad_16k_sequence.onnx", voice_run),
     Model("silero_vad_half.onnx", voice, state=True),
-    Model("silero_vad_op18_ifless.onnx", voice, state=True, constants=SR, taken="then_branch"),
+    Model("silero_vad_op18_ifless.onnx", voice, state=True, constants=SR),
     Model("silero_vad_openvino_16k.onnx", voice, state=True),
 ]
 

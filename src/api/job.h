@@ -29,8 +29,9 @@ struct onnxptq_job {
     struct oq_selection *prepared_selection; /* the same for the nodes of `graph` */
     struct oq_weight_file *weights;          /* serves the sessions of all models */
     struct oq_data_source *source;
-    struct oq_statistics *trace, *ranges; /* one per value of the graph; malloc'ed */
-    struct oq_traced_shapes *shapes;      /* for the copies of the model that sessions get */
+    size_t first_prepare_note, n_prepare_notes; /* of the report: what preparing told */
+    struct oq_statistics *trace, *ranges;       /* one per value of the graph; malloc'ed */
+    struct oq_traced_shapes *shapes;            /* for the copies of the model that sessions get */
     struct oq_plan *plan;
     struct oq_emit_result emitted;
     struct oq_output *output;

@@ -114,6 +114,7 @@ static enum onnxptq_status keep_original(struct onnxptq_job *job, struct onnxptq
     OQ_TRY(oq_model_clone(job->original, &copy, error));
     oq_model_destroy(job->emitted.model);
     job->emitted.model = copy;
+    oq_report_remove_notes(&job->report, job->first_prepare_note, job->n_prepare_notes);
     oq_report_add_note(&job->report,
                        "nothing is quantized: the output is a copy of the model; the reasons are "
                        "listed by node with --verbose and --json");

@@ -124,7 +124,9 @@ enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error
                                          .log = &job->log,
                                          .note = add_note,
                                          .note_user = job};
+    job->first_prepare_note = job->report.n_notes;
     OQ_TRY(oq_prepare(&spec, &job->prepared, error));
+    job->n_prepare_notes = job->report.n_notes - job->first_prepare_note;
     oq_graph_destroy(job->graph);
     job->graph = NULL;
     OQ_TRY(oq_graph_build(job->prepared, &job->graph, error));

@@ -60,6 +60,16 @@ void oq_report_add_note(struct oq_report *report, const char *format, ...) {
     keep_note(report, text);
 }
 
+void oq_report_remove_notes(struct oq_report *report, size_t first, size_t n) {
+    if (n == 0) {
+        return;
+    }
+    size_t behind = report->n_notes - first - n;
+    memmove(report->notes + first, report->notes + first + n, behind * sizeof *report->notes);
+    report->n_notes -= n;
+    report->public.n_notes = report->n_notes;
+}
+
 /* ---- Decisions ----------------------------------------------------------------------------- */
 
 static struct onnxptq_node_report

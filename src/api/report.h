@@ -26,6 +26,7 @@ void oq_report_reset(struct oq_report *report);
 void oq_report_add_stage(struct oq_report *report, const char *name, double seconds);
 /* A line for the user; one that is there already is not added again. Lost when out of memory. */
 void oq_report_add_note(struct oq_report *report, const char *format, ...) OQ_PRINTF(2, 3);
+void oq_report_remove_notes(struct oq_report *report, size_t first, size_t n);
 
 /* `plan` NULL: only what they are is known yet. `left_float`, one per node, may be NULL: what the
  * emitter had to leave float. */
