@@ -89,6 +89,11 @@ static void print_python(FILE *file, const struct onnxptq_report *report) {
     for (size_t i = 0; i < report->n_custom_op_libraries; i++) {
         print_library(file, report->custom_op_libraries[i]);
     }
+    if (report->measured_unoptimized) {
+        fputs("    options.graph_optimization_level = "
+              "ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n",
+              file);
+    }
     fputs("    session = ort.InferenceSession(", file);
     print_literal(file, report->output_path);
     fputs(", options, ", file);

@@ -235,3 +235,28 @@ def test_the_eighth_sample_is_held_back(bench):
     scale = qdq.View(run.model).params("conv1", 0).scale
     assert scale == pytest.approx(3.0 / 127, rel=1e-6)
     assert run.json["check"]["samples"] == 2 and run.json["check"]["held_back"] is True
+
+
+def test_what_the_runtimes_optimizer_refuses_is_measured_without_it(bench):
+    """Some runtimes move int8 Q/DQ around a Reshape of their own, and then refuse it: here that of
+    a MatMul that they turn into a Gemm, from opset 21 on. TensorRT does neither."""
+    g = models.Graph(opset=21, ir=10)
+    x = g.matmul(g.input("X", [1, 6, 16]), "m", 16, 8, "mm")
+    g.node("Add", [x, g.weight("bias", 8)], "Y", "add")
+    g.output("Y", [1, 6, 8])
+    case = models.Case(g.build(), {"X": models.noise(8, 6, 16)})
+    run = bench.quantize(case, target="tensorrt").ok()
+    try:
+        harness.session(run.model)
+        refused = False
+    except Exception:
+        refused = True
+    assert run.json["check"]["unoptimized"] == refused
+    assert any("optimizations off" in note for note in run.json["notes"]) == refused
+    assert harness.compare(case, run.model, optimize=False)["Y"] > 30
+    assert run.json["check"]["outputs"][0]["sqnr_db"] > 30
+    example = harness.run_cli(*[a for a in run.args[1:] if a != "--json"], "--force").ok().out
+    assert ("ORT_DISABLE_ALL" in example) == refused
+    assert "Y" in harness.compare(
+        case, bench.quantize(case, "--force", target="onnxruntime").ok().model
+    )

@@ -104,6 +104,7 @@ static void write_check(struct oq_json *json, const struct onnxptq_report *repor
     yyjson_mut_val *check = oq_json_object(json, json->root, "check");
     oq_json_count(json, check, "samples", report->n_check_samples);
     oq_json_bool(json, check, "held_back", report->held_back);
+    oq_json_bool(json, check, "unoptimized", report->measured_unoptimized);
     yyjson_mut_val *list = oq_json_array(json, check, "outputs");
     for (size_t i = 0; i < report->n_outputs; i++) {
         write_output(json, list, &report->outputs[i]);

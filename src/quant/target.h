@@ -29,6 +29,8 @@ struct oq_target {
     bool conv_transpose;        /* ConvTranspose (group 1) is quantized, one scale per tensor */
     size_t matmul_channel_rank; /* a MatMul weight of a higher rank gets one scale; 0: no limit */
     bool size_rules_default;
+    bool needs_runtime_optimizer; /* ONNX Runtime's optimizer is what makes integer kernels of the
+                                     result; else the result is for another program */
     /* Run in this order, up to a NULL. */
     enum onnxptq_status (*const *passes)(struct oq_planner *planner, struct onnxptq_error *error);
 };

@@ -138,5 +138,6 @@ const struct oq_target oq_target_onnxruntime = {
     .int32_bias = true,
     .plain_gemm_only = true,
     .matmul_channel_rank = 2,
+    .needs_runtime_optimizer = true,
     .passes = PASSES,
 };

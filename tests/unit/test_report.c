@@ -139,7 +139,7 @@ static void fill(struct oq_report *report) {
     public->tensors = tensors, public->n_tensors = 1;
     public->weights = weights, public->n_weights = 1;
     public->inputs = inputs, public->n_inputs = 2;
-    public->n_check_samples = 7, public->held_back = true;
+    public->n_check_samples = 7, public->held_back = true, public->measured_unoptimized = true;
     public->model_bytes = UINT64_MAX;
 }
 
@@ -173,6 +173,7 @@ static void test_json(void **state) {
     assert_int_equal(yyjson_get_int(at(doc, "/inputs/0/shape/1")), 3);
     assert_true(yyjson_is_null(at(doc, "/inputs/1/shape")));
     assert_true(yyjson_get_bool(at(doc, "/check/held_back")));
+    assert_true(yyjson_get_bool(at(doc, "/check/unoptimized")));
     assert_true(fabs(yyjson_get_real(at(doc, "/check/outputs/0/sqnr_db")) - 20) < 1e-9);
     assert_true(yyjson_is_null(at(doc, "/check/outputs/1/sqnr_db")));
     assert_true(yyjson_get_bool(at(doc, "/check/outputs/1/exact")));
