@@ -81,7 +81,11 @@ static enum onnxptq_status read_random(struct oq_reader *base, const size_t *sam
         size_t count = input->joins ? n : 1, stride = 0, size = 0;
         if (!oq_size_mul(input->elements, oq_type_size((int)input->shape.type), &stride) ||
             !oq_size_mul(stride, count, &size) || !oq_buffer_reserve(&input->buffer, size)) {
-            return oq_fail_memory(error, "a random sample");
+            return oq_fail(
+                error, ONNXPTQ_ERROR_MEMORY,
+                "cannot make random data for input '%s': there is not the memory for "
+                "%zu elements; give it a smaller --batch, or a model with a smaller input",
+                input->shape.name, input->elements);
         }
         for (size_t k = 0; k < count; k++) {
             struct oq_random random;
