@@ -106,8 +106,7 @@ enum onnxptq_status onnxptq_job_create(const struct onnxptq_quantize_options *op
                                        struct onnxptq_job **out, struct onnxptq_error *error) {
     struct onnxptq_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
-        (void)oq_fail_memory(error, "the job");
-        return ONNXPTQ_ERROR_MEMORY;
+        return oq_fail_memory(error, "the job");
     }
     enum onnxptq_status status = set_up(job, options, error);
     if (status != ONNXPTQ_OK) {

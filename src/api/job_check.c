@@ -91,8 +91,7 @@ static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data
     size_t n = oq_session_n_outputs(reference);
     struct oq_output_quality *measured = calloc(n + 1, sizeof *measured);
     if (measured == NULL) {
-        (void)oq_fail_memory(error, "the check");
-        return ONNXPTQ_ERROR_MEMORY;
+        return oq_fail_memory(error, "the check");
     }
     struct oq_compare_spec spec = {.reference = reference,
                                    .candidate = candidate,

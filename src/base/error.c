@@ -30,10 +30,6 @@ enum onnxptq_status oq_fail(struct onnxptq_error *error, enum onnxptq_status sta
     return status;
 }
 
-enum onnxptq_status oq_fail_memory(struct onnxptq_error *error, const char *what) {
-    return oq_fail(error, ONNXPTQ_ERROR_MEMORY, "cannot allocate %s: out of memory", what);
-}
-
 enum onnxptq_status oq_fail_system(struct onnxptq_error *error, int code, const char *verb,
                                    const char *path) {
     char text[128];

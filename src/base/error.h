@@ -15,8 +15,12 @@
 enum onnxptq_status oq_fail(struct onnxptq_error *error, enum onnxptq_status status,
                             const char *format, ...) OQ_PRINTF(3, 4);
 
-/* oq_fail for an allocation of `what` that failed. */
-enum onnxptq_status oq_fail_memory(struct onnxptq_error *error, const char *what);
+/* oq_fail for an allocation of `what` that failed. Inline, so that static analysis sees that it
+ * never returns ONNXPTQ_OK. */
+static inline enum onnxptq_status oq_fail_memory(struct onnxptq_error *error, const char *what) {
+    (void)oq_fail(error, ONNXPTQ_ERROR_MEMORY, "cannot allocate %s: out of memory", what);
+    return ONNXPTQ_ERROR_MEMORY;
+}
 
 /* oq_fail for a system call: "cannot <verb> '<path>': <text of code>". ONNXPTQ_ERROR_MEMORY for
  * ENOMEM, else ONNXPTQ_ERROR_IO. */

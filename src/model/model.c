@@ -118,8 +118,7 @@ enum onnxptq_status oq_model_create(const char *path, struct oq_model **out,
     }
     if (model == NULL || model->path == NULL || model->arena == NULL || model->notes == NULL) {
         oq_model_destroy(model);
-        (void)oq_fail_memory(error, "a model");
-        return ONNXPTQ_ERROR_MEMORY;
+        return oq_fail_memory(error, "a model");
     }
     *out = model;
     return ONNXPTQ_OK;

@@ -52,7 +52,7 @@ static void reset_scope(struct scope *scope) {
 static const char *find_name(const struct scope *scope, const char *name) {
     for (; scope != NULL; scope = scope->outer) {
         size_t index;
-        if (oq_map_get_name(scope->names, name, &index)) {
+        if (scope->given != NULL && oq_map_get_name(scope->names, name, &index)) {
             return scope->given[index];
         }
     }

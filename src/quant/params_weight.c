@@ -27,7 +27,7 @@ struct layout {
 
 static struct layout layout_of(const struct oq_tensor_view *weight, int axis) {
     if (axis < 0 || (size_t)axis >= weight->rank || weight->n_elements == 0) {
-        return (struct layout){1, weight->n_elements};
+        return (struct layout){1, weight->n_elements > 0 ? weight->n_elements : 1};
     }
     size_t inner = 1;
     for (size_t i = (size_t)axis + 1; i < weight->rank; i++) {

@@ -15,12 +15,23 @@ struct choice {
     const char *excluded;        /* the reason, or NULL */
 };
 
+/* "domain::Type" or "Type". */
+struct type_name {
+    const char *domain; /* NULL: none was given */
+    const char *type;
+};
+
+struct type_list {
+    struct type_name *names;
+    size_t n, capacity;
+};
+
 struct oq_selection {
     struct oq_arena *arena;
-    const struct onnxptq_quantize_options *options; /* borrowed */
-    struct choice *choices;                         /* one per node of the graph */
+    struct choice *choices; /* one per node of the graph */
     uint32_t n_nodes;
-    bool by_type, by_name; /* op_types, nodes are given */
+    struct type_list types, excluded_types; /* op_types, exclude_op_types */
+    bool by_type, by_name;                  /* op_types, nodes are given */
 };
 
 /* What one list of the options does to the nodes that it matches. */
@@ -28,7 +39,8 @@ struct list {
     const char *option; /* for messages */
     const char *const *items;
     size_t n;
-    bool exclude, types;
+    bool exclude;
+    struct type_list *types; /* where its operator types are kept; NULL: patterns of node names */
 };
 
 struct builder {
@@ -43,14 +55,15 @@ static enum onnxptq_status apply(const struct builder *builder, const struct lis
                                  const char *item, uint32_t node) {
     struct choice *choice = &builder->selection->choices[node];
     if (!list->exclude) {
-        *(list->types ? &choice->named_type : &choice->named_name) = true;
+        *(list->types != NULL ? &choice->named_type : &choice->named_name) = true;
         return ONNXPTQ_OK;
     }
     if (choice->excluded != NULL) {
         return ONNXPTQ_OK;
     }
-    choice->excluded = oq_arena_printf(builder->selection->arena, "excluded by the %s '%s'",
-                                       list->types ? "operator type" : "name pattern", item);
+    choice->excluded =
+        oq_arena_printf(builder->selection->arena, "excluded by the %s '%s'",
+                        list->types != NULL ? "operator type" : "name pattern", item);
     return choice->excluded != NULL ? ONNXPTQ_OK : oq_fail_memory(builder->error, "the selection");
 }
 
@@ -70,47 +83,59 @@ static enum onnxptq_status fail_no_match(const struct builder *builder, const st
     }
     return oq_fail(builder->error, ONNXPTQ_ERROR_USAGE,
                    "cannot apply %s '%s': it matches no %s; the nearest are %s%s", list->option,
-                   item, list->types ? "operator of the model" : "node", names,
-                   list->types ? "" : " (a pattern must match the whole name)");
+                   item, list->types != NULL ? "operator of the model" : "node", names,
+                   list->types != NULL ? "" : " (a pattern must match the whole name)");
 }
 
 /* ---- Operator types ---- */
 
-/* "domain::Type" or "Type". */
-struct type_name {
-    const char *domain; /* NULL: none was given */
-    size_t domain_length;
-    const char *type;
-};
-
-static struct type_name parse_type(const char *text) {
-    struct type_name name = {.type = text};
-    for (const char *at = strstr(text, "::"); at != NULL; at = strstr(at + 1, "::")) {
-        name = (struct type_name){text, (size_t)(at - text), at + 2};
-    }
-    return name;
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
 }
 
-static bool same_domain(const struct type_name *name, const char *domain) {
-    char given[64];
-    if (domain != NULL && strlen(domain) == name->domain_length &&
-        memcmp(domain, name->domain, name->domain_length) == 0) {
-        return true;
+/* The text up to the next comma, without blanks around it; `*at` moves behind the comma, to NULL at
+ * the end. NULL when out of memory. */
+static const char *take_item(struct oq_arena *arena, const char **at) {
+    const char *text = *at, *end = text + strcspn(text, ",");
+    *at = *end == ',' ? end + 1 : NULL;
+    while (text < end && is_blank(*text)) {
+        text++;
     }
-    if (name->domain_length >= sizeof given) {
+    while (text < end && is_blank(end[-1])) {
+        end--;
+    }
+    return oq_arena_strndup(arena, text, (size_t)(end - text));
+}
+
+/* Types hold no colon, domains may. */
+static bool parse_type(struct oq_arena *arena, const char *text, struct type_name *out) {
+    const char *colons = NULL;
+    for (const char *at = strstr(text, "::"); at != NULL; at = strstr(at + 1, "::")) {
+        colons = at;
+    }
+    *out = (struct type_name){.type = colons != NULL ? colons + 2 : text};
+    if (colons != NULL) {
+        out->domain = oq_arena_strndup(arena, text, (size_t)(colons - text));
+    }
+    return colons == NULL || out->domain != NULL;
+}
+
+static bool add_type(struct type_list *list, struct type_name name) {
+    void *names = list->names;
+    if (!oq_grow(&names, &list->capacity, list->n + 1, sizeof name)) {
         return false;
     }
-    memcpy(given, name->domain, name->domain_length);
-    given[name->domain_length] = '\0';
-    return oq_is_default_domain(given) && oq_is_default_domain(domain);
+    list->names = names;
+    list->names[list->n++] = name;
+    return true;
 }
 
 static bool type_matches(const struct type_name *name, const Onnx__NodeProto *node) {
-    if (node->op_type == NULL || strcmp(node->op_type, name->type) != 0) {
+    if (strcmp(oq_text(node->op_type), name->type) != 0) {
         return false;
     }
     if (name->domain != NULL) {
-        return same_domain(name, node->domain);
+        return oq_same_domain(name->domain, node->domain);
     }
     return !oq_operator_is_onnx(name->type) || oq_is_default_domain(node->domain);
 }
@@ -130,8 +155,11 @@ static bool is_in_function(const struct oq_graph *graph, const struct type_name 
 
 static enum onnxptq_status apply_type(const struct builder *builder, const struct list *list,
                                       const char *item) {
-    struct type_name name = parse_type(item);
+    struct type_name name;
     bool any = false;
+    if (!parse_type(builder->selection->arena, item, &name) || !add_type(list->types, name)) {
+        return oq_fail_memory(builder->error, "the selection");
+    }
     for (uint32_t i = 0; i < builder->selection->n_nodes; i++) {
         if (type_matches(&name, oq_graph_node(builder->graph, i)->proto)) {
             any = true;
@@ -149,35 +177,21 @@ static enum onnxptq_status apply_type(const struct builder *builder, const struc
     return fail_no_match(builder, list, item, &nearest);
 }
 
-static const char *trim(struct oq_arena *arena, const char *text, size_t length) {
-    while (length > 0 && (*text == ' ' || *text == '\t')) {
-        text++, length--;
-    }
-    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) {
-        length--;
-    }
-    return oq_arena_strndup(arena, text, length);
-}
-
 /* Names between commas. */
 static enum onnxptq_status apply_types(const struct builder *builder, const struct list *list,
                                        const char *items) {
     for (const char *at = items; at != NULL;) {
-        const char *comma = strchr(at, ',');
-        size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
-        const char *item = trim(builder->selection->arena, at, length);
+        const char *item = take_item(builder->selection->arena, &at);
         if (item == NULL) {
             return oq_fail_memory(builder->error, "the selection");
         }
         if (*item == '\0') {
-            return oq_fail(
-                builder->error, ONNXPTQ_ERROR_USAGE,
-                "cannot apply %s '%s': it has an empty name; write types between commas, "
-                "like Conv,MatMul",
-                list->option, items);
+            return oq_fail(builder->error, ONNXPTQ_ERROR_USAGE,
+                           "cannot apply %s '%s': it has an empty name; write types between "
+                           "commas, like Conv,MatMul",
+                           list->option, items);
         }
         OQ_TRY(apply_type(builder, list, item));
-        at = comma != NULL ? comma + 1 : NULL;
     }
     return ONNXPTQ_OK;
 }
@@ -221,22 +235,24 @@ static enum onnxptq_status apply_pattern(const struct builder *builder, const st
 
 static enum onnxptq_status apply_list(const struct builder *builder, const struct list *list) {
     for (size_t i = 0; i < list->n; i++) {
-        OQ_TRY(list->types ? apply_types(builder, list, list->items[i])
-                           : apply_pattern(builder, list, list->items[i]));
+        OQ_TRY(list->types != NULL ? apply_types(builder, list, list->items[i])
+                                   : apply_pattern(builder, list, list->items[i]));
     }
     return ONNXPTQ_OK;
 }
 
 static enum onnxptq_status apply_options(const struct builder *builder,
                                          const struct onnxptq_quantize_options *options) {
+    struct oq_selection *selection = builder->selection;
     const struct list lists[] = {
-        {"--op-types", options->op_types, options->n_op_types, false, true},
-        {"--nodes", options->nodes, options->n_nodes, false, false},
-        {"--exclude-op-types", options->exclude_op_types, options->n_exclude_op_types, true, true},
-        {"--exclude-nodes", options->exclude_nodes, options->n_exclude_nodes, true, false},
+        {"--op-types", options->op_types, options->n_op_types, false, &selection->types},
+        {"--nodes", options->nodes, options->n_nodes, false, NULL},
+        {"--exclude-op-types", options->exclude_op_types, options->n_exclude_op_types, true,
+         &selection->excluded_types},
+        {"--exclude-nodes", options->exclude_nodes, options->n_exclude_nodes, true, NULL},
     };
-    builder->selection->by_type = options->n_op_types > 0;
-    builder->selection->by_name = options->n_nodes > 0;
+    selection->by_type = options->n_op_types > 0;
+    selection->by_name = options->n_nodes > 0;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         OQ_TRY(apply_list(builder, &lists[i]));
     }
@@ -262,7 +278,6 @@ enum onnxptq_status oq_selection_create(const struct onnxptq_quantize_options *o
         return oq_fail_memory(error, "the selection");
     }
     struct builder builder = {selection, graph, error};
-    selection->options = options;
     enum onnxptq_status status = make_choices(selection, graph, error);
     if (status == ONNXPTQ_OK) {
         status = apply_options(&builder, options);
@@ -279,6 +294,8 @@ void oq_selection_destroy(struct oq_selection *selection) {
     if (selection == NULL) {
         return;
     }
+    free(selection->types.names);
+    free(selection->excluded_types.names);
     oq_arena_destroy(selection->arena);
     free(selection);
 }
@@ -307,29 +324,10 @@ bool oq_selection_excludes(const struct oq_selection *selection, uint32_t node) 
 
 /* ---- Projection ---- */
 
-/* True when a list of op types, commas between them, names the node's type. */
-static bool list_names_type(const char *const *items, size_t n, const Onnx__NodeProto *node) {
-    const char *type = node->op_type == NULL ? "" : node->op_type;
-    for (size_t i = 0; i < n; i++) {
-        for (const char *at = items[i]; at != NULL;) {
-            const char *comma = strchr(at, ',');
-            size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
-            char item[256];
-            while (length > 0 && (*at == ' ' || *at == '\t')) {
-                at++, length--;
-            }
-            while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t')) {
-                length--;
-            }
-            if (length < sizeof item && length >= strlen(type)) {
-                memcpy(item, at, length);
-                item[length] = '\0';
-                struct type_name name = parse_type(item);
-                if (type_matches(&name, node)) {
-                    return true;
-                }
-            }
-            at = comma != NULL ? comma + 1 : NULL;
+static bool list_names_type(const struct type_list *list, const Onnx__NodeProto *node) {
+    for (size_t i = 0; i < list->n; i++) {
+        if (type_matches(&list->names[i], node)) {
+            return true;
         }
     }
     return false;
@@ -338,10 +336,8 @@ static bool list_names_type(const char *const *items, size_t n, const Onnx__Node
 /* The choice of a node from the body of an inlined function. */
 static struct choice choice_of_inlined(const struct oq_selection *selection, struct choice call,
                                        const Onnx__NodeProto *node) {
-    const struct onnxptq_quantize_options *o = selection->options;
-    call.named_type |= list_names_type(o->op_types, o->n_op_types, node);
-    if (call.excluded == NULL &&
-        list_names_type(o->exclude_op_types, o->n_exclude_op_types, node)) {
+    call.named_type |= list_names_type(&selection->types, node);
+    if (call.excluded == NULL && list_names_type(&selection->excluded_types, node)) {
         call.excluded = "excluded by its operator type";
     }
     return call;
@@ -354,7 +350,6 @@ enum onnxptq_status oq_selection_project(const struct oq_selection *selection,
     if (projected == NULL) {
         return oq_fail_memory(error, "the selection");
     }
-    projected->options = selection->options;
     projected->by_type = selection->by_type;
     projected->by_name = selection->by_name;
     enum onnxptq_status status = make_choices(projected, graph, error);

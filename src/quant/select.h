@@ -20,7 +20,7 @@ void oq_selection_destroy(struct oq_selection *selection); /* NULL is allowed */
 
 /* The same selection for the nodes of a graph that was made from the original: a node is what its
  * origin is. A node from the body of an inlined function has the name of the call, but its own
- * operator type. New nodes are free. `selection` must outlive the result, as must its options. */
+ * operator type. New nodes are free. `selection` must outlive the result. */
 enum onnxptq_status oq_selection_project(const struct oq_selection *selection,
                                          const struct oq_graph *graph, struct oq_selection **out,
                                          struct onnxptq_error *error) OQ_MUST_USE;
