@@ -176,6 +176,86 @@ def test_some_weights_inside_and_some_beside(bench, target):
     assert_result(case, bench.out / "q.onnx", target)
 
 
+# Weights of the result beside it
+
+
+def sizes(folder):
+    return {p.name: p.stat().st_size for p in folder.iterdir()}
+
+
+def test_output_with_external_data(bench, target):
+    """One file beside the model, with whatever is large; scales stay inside. Both can be moved together."""
+    case = two_products()
+    data, path = bench.write_data(case.data), bench.write_model(case.model)
+    quantize(bench, path, data, target, "--external-data").ok()
+    found = sizes(bench.out)
+    assert set(found) == {"q.onnx", "q.onnx.data"}
+    assert found["q.onnx.data"] >= 2 * 256 * 256 and found["q.onnx"] < 16 * 1024
+    moved = bench.folder / "moved"
+    bench.out.rename(moved)
+    assert_result(case, moved / "q.onnx", target)
+
+
+@pytest.mark.parametrize("limit, beside", [(10_000, True), (10_000_000, False)])
+def test_external_data_by_itself(bench, target, limit, beside):
+    """When the file would be too large with them: nobody has to ask."""
+    case = two_products()
+    data, path = bench.write_data(case.data), bench.write_model(case.model)
+    quantize(bench, path, data, target, "--external-data-above", limit).ok()
+    assert ("q.onnx.data" in sizes(bench.out)) == beside
+    assert_result(case, bench.out / "q.onnx", target)
+
+
+def test_as_the_input_has_it(bench, target):
+    """External in, external out, unless told otherwise."""
+    case = two_products()
+    path, data = save_beside(case, bench.inside), bench.write_data(case.data)
+    quantize(bench, path, data, target).ok()
+    assert set(sizes(bench.out)) == {"q.onnx", "q.onnx.data"}
+    quantize(bench, path, data, target, "--no-external-data", out=bench.folder / "one.onnx").ok()
+    assert not (bench.folder / "one.onnx.data").exists()
+    assert_result(case, bench.folder / "one.onnx", target)
+
+
+@pytest.mark.parametrize("threshold, inside", [(1, False), (70_000, True)])
+def test_threshold(bench, target, threshold, inside):
+    case = two_products()
+    data, path = bench.write_data(case.data), bench.write_model(case.model)
+    words = ("--external-data", "--external-data-threshold", threshold)
+    quantize(bench, path, data, target, *words).ok()
+    model = onnx.load(bench.out / "q.onnx", load_external_data=False)
+    outside = {t.name for t in model.graph.initializer if t.HasField("data_location")}
+    weights = {t.name for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT8}
+    assert (not weights & outside) == inside
+    assert_result(case, bench.out / "q.onnx", target)
+
+
+def test_a_side_file_of_an_earlier_run(bench, target):
+    """Replaced with the model, and never without being told to."""
+    case = two_products()
+    data, path = bench.write_data(case.data), bench.write_model(case.model)
+    quantize(bench, path, data, target, "--external-data").ok()
+    before = digest(bench.out)
+    quantize(bench, path, data, target, "--external-data").failed("exists", code=2)
+    assert digest(bench.out) == before
+    quantize(bench, path, data, target, "--external-data", "--force").ok()
+    assert digest(bench.out) == before
+    assert_result(case, bench.out / "q.onnx", target)
+
+
+def test_the_side_file_is_that_of_the_input(bench, target):
+    """Output in the place of the input, whose weights lie where the output's would: no reader ever sees
+    one half of each."""
+    case = two_products()
+    path, data = save_beside(case, bench.inside, "m.onnx.data"), bench.write_data(case.data)
+    run = quantize(bench, path, data, target, "--force", out=path)
+    if run.code == 0:
+        assert_result(case, path, target)
+    else:
+        run.failed("m.onnx.data", code=2)
+        assert onnx.load(path).graph.initializer == case.model.graph.initializer
+
+
 # More than protobuf's two gigabytes
 
 
