@@ -177,6 +177,7 @@ static enum onnxptq_status watch_one_run(struct onnxptq_job *job, const uint32_t
                                  .max_runs = 1,
                                  .values = values,
                                  .n_values = n,
+                                 .histograms = true,
                                  .stage = "trace",
                                  .log = &job->log};
     enum onnxptq_status status = oq_watch(&spec, seen, error);

@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 64 };
+enum {
+    MAX_DEPTH = 64,
+    MAX_MOVES = 8 /* of data movement between a result and the arithmetic that reads it */
+};
 
 /* ---- Results ---- */
 
@@ -64,6 +67,38 @@ static bool wants_float(const struct oq_planner *planner, uint32_t node) {
            decision == ONNXPTQ_DECISION_EXCLUDED;
 }
 
+/* Arithmetic that makes small errors large: squares, roots, logarithms, exponentials. */
+static bool enlarges_errors(const struct oq_node *node) {
+    static const char *const TYPES[] = {"Pow", "Sqrt", "Log", "Exp", "Reciprocal"};
+    for (size_t i = 0; i < sizeof TYPES / sizeof TYPES[0]; i++) {
+        if (!node->foreign && strcmp(node->proto->op_type, TYPES[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Data movement, and Cast: what comes out has the errors of what went in. */
+static bool passes_values(const struct oq_planner *planner, uint32_t node) {
+    const struct oq_operator *op = oq_graph_node(planner->graph, node)->op;
+    return op != NULL && (op->role == OQ_ROLE_MOVEMENT || strcmp(op->type, "Cast") == 0);
+}
+
+/* True when such arithmetic reads the value, directly or behind those. */
+static bool is_read_by_hungry(const struct oq_planner *planner, uint32_t value, int depth) {
+    const struct oq_value *v = oq_graph_value(planner->graph, value);
+    for (uint32_t i = 0; i < v->n_uses; i++) {
+        const struct oq_node *reader = oq_graph_node(planner->graph, v->uses[i].node);
+        if (enlarges_errors(reader) ||
+            (depth > 0 && passes_values(planner, v->uses[i].node) &&
+             reader->outputs[0] != OQ_NONE &&
+             is_read_by_hungry(planner, reader->outputs[0], depth - 1))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *oq_bridge_output_obstacle(const struct oq_planner *planner, uint32_t value) {
     const struct oq_value *v = oq_graph_value(planner->graph, value);
     if (oq_planner_is_quantized_already(planner, value)) {
@@ -74,6 +109,12 @@ const char *oq_bridge_output_obstacle(const struct oq_planner *planner, uint32_t
     }
     if (v->n_uses == 0 && !v->is_output) {
         return "nothing reads its result";
+    }
+    if (oq_planner_type(planner, value) != ONNXPTQ_TYPE_FLOAT) {
+        return "the runtime has no integer kernel between half precision tensors";
+    }
+    if (is_read_by_hungry(planner, value, MAX_MOVES)) {
+        return "a power, root, logarithm or exponential of its result would enlarge the rounding";
     }
     if (planner->context->foreign_edges == ONNXPTQ_FOREIGN_FUSE) {
         return NULL;

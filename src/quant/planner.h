@@ -46,6 +46,10 @@ enum onnxptq_type oq_planner_type(const struct oq_planner *planner, uint32_t val
 bool oq_planner_shape(const struct oq_planner *planner, uint32_t value, const int64_t **shape,
                       size_t *rank);
 
+/* How well the target's activation type would hold the traced values of a tensor: power of the
+ * values over that of the rounding, (scale^2 / 12), in dB. Infinite when unknown. */
+double oq_planner_rounding_db(const struct oq_planner *planner, uint32_t value);
+
 /* The only reader of a value, which is no graph output and not read by a body; NULL otherwise. */
 const struct oq_use *oq_planner_sole_use(const struct oq_planner *planner, uint32_t value);
 /* The producing node, or OQ_NONE. */

@@ -15,6 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A shortcut carries its rounding on to the end. Measured: LayerNormalization results of 39 dB cost
+ * nothing at the output of a 12-layer encoder; those of MiniLM, 21 to 31 dB, cost 2.5 dB there. */
+#define LEAST_SHORTCUT_DB 35.0
+
 struct oq_residual_search {
     const struct oq_planner *planner;
     uint32_t *distance[2]; /* per node: steps upstream from each operand; OQ_NONE: not reached */
@@ -158,8 +162,10 @@ static bool is_product_with_bias(const struct oq_planner *planner, uint32_t valu
 
 static int transformer_shortcut(const struct oq_planner *planner, const uint32_t *operands) {
     for (int main = 0; main < 2; main++) {
+        uint32_t shortcut = operands[1 - main];
         if (is_product_with_bias(planner, operands[main]) &&
-            oq_plan_find_pair(planner->plan, operands[1 - main]) != OQ_NONE) {
+            oq_plan_find_pair(planner->plan, shortcut) != OQ_NONE &&
+            oq_planner_rounding_db(planner, shortcut) >= LEAST_SHORTCUT_DB) {
             return 1 - main;
         }
     }
