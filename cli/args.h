@@ -26,7 +26,9 @@ struct args {
     const char *output, *data, *target, *ort_library;
     uint64_t random_samples, seed, samples, batch, threads;
     uint64_t external_threshold, external_above;
-    int method, size_rules, foreign_edges, external_data;
+    int method; /* -1: not given */
+    int size_rules, foreign_edges, external_data;
+    double percentile; /* NaN: not given */
     struct text_list libraries, providers, op_types, exclude_op_types, nodes, exclude_nodes;
     struct text_list provider_options, trt_plugins;
     struct shape_list shapes, trt_profile_min, trt_profile_opt, trt_profile_max;
@@ -42,6 +44,7 @@ enum value_kind {
     VALUE_COMMAS, /* the same, and commas separate entries */
     VALUE_COUNT,  /* uint64_t, at least 1 */
     VALUE_NUMBER, /* uint64_t */
+    VALUE_REAL,   /* double */
     VALUE_CHOICE, /* int, one of `choices` */
     VALUE_FIXED,  /* int, the first of `choices`; takes no argument */
     VALUE_SHAPE,  /* struct shape_list, may be repeated */

@@ -4,6 +4,7 @@
 #include "args.h"
 
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,7 +174,8 @@ static bool asks_for_json(int argc, char **argv) {
 bool args_parse(struct console *console, const struct command *command, int argc, char **argv,
                 struct args *args, enum exit_code *code) {
     *args = (struct args){.command = command,
-                          .method = ONNXPTQ_METHOD_MAX,
+                          .method = -1,
+                          .percentile = (double)NAN,
                           .size_rules = -1,
                           .external_threshold = 1024,
                           .external_above = INT32_MAX};

@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-static const struct choice methods[] = {{"max", ONNXPTQ_METHOD_MAX}, {NULL, 0}};
+static const struct choice methods[] = {{"max", ONNXPTQ_METHOD_MAX},
+                                        {"percentile", ONNXPTQ_METHOD_PERCENTILE},
+                                        {"entropy", ONNXPTQ_METHOD_ENTROPY},
+                                        {"mse", ONNXPTQ_METHOD_MSE},
+                                        {NULL, 0}};
 static const struct choice switches[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct choice foreign_edges[] = {
     {"float", ONNXPTQ_FOREIGN_FLOAT}, {"fuse", ONNXPTQ_FOREIGN_FUSE}, {NULL, 0}};
@@ -75,7 +79,11 @@ static const struct option_row options[] = {
     {FOR_ALL, "Quantization", 0, "target", "NAME", VALUE_TEXT, FIELD(target), NULL,
      "where the result will run: tensorrt (default) or onnxruntime"},
     {FOR_QUANTIZE, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,
-     "how ranges are chosen: max (default)"},
+     "how ranges follow from the values seen: max (default) takes all of\n"
+     "them, percentile a share, entropy and mse what loses least"},
+    {FOR_QUANTIZE, NULL, 0, "percentile", "P", VALUE_REAL, FIELD(percentile), NULL,
+     "the share that the method percentile takes, 50 to 100 (default\n"
+     "99.99); given alone, it chooses that method"},
     {FOR_QUANTIZE, NULL, 0, "op-types", "LIST", VALUE_LIST, FIELD(op_types), NULL,
      "quantize only operators of these types, separated by commas, as\n"
      "Conv or custom_domain::DummyOp; repeatable"},

@@ -158,6 +158,11 @@ static bool parse_real(const char *text, double *value) {
     return end != text && *end == '\0' && isfinite(*value);
 }
 
+static bool store_real(double *field, const struct option_row *row, const char *text,
+                       struct onnxptq_error *error) {
+    return parse_real(text, field) || refuse(error, row, text, "it takes a number");
+}
+
 static bool store_range(struct args *args, const struct option_row *row, const char *text,
                         struct onnxptq_error *error) {
     struct onnxptq_input_range range = {0};
@@ -201,6 +206,7 @@ bool value_store(struct args *args, const struct option_row *row, const char *te
     case VALUE_COMMAS: return store_commas(args, list, row, text, error);
     case VALUE_COUNT: return store_number(field, row, text, 1, error);
     case VALUE_NUMBER: return store_number(field, row, text, 0, error);
+    case VALUE_REAL: return store_real(field, row, text, error);
     case VALUE_CHOICE: return store_choice(field, row, text, error);
     case VALUE_FIXED: *(int *)field = row->choices[0].value; return true;
     case VALUE_SHAPE: return store_shape(args, field, row, text, error);

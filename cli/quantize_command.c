@@ -4,6 +4,8 @@
 #include "summary.h"
 #include "worker.h"
 
+#include <math.h>
+
 void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *runtime) {
     onnxptq_runtime_options_init(runtime);
     runtime->ort_library = args->ort_library;
@@ -24,6 +26,17 @@ void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *
     runtime->threads = args->threads < INT32_MAX ? (int)args->threads : INT32_MAX;
 }
 
+/* A percentile alone chooses the method of that name. */
+static void fill_method(const struct args *args, struct onnxptq_quantize_options *options) {
+    if (!isnan(args->percentile)) {
+        options->percentile = args->percentile;
+        options->method = ONNXPTQ_METHOD_PERCENTILE;
+    }
+    if (args->method >= 0) {
+        options->method = (enum onnxptq_method)args->method;
+    }
+}
+
 static void fill_options(const struct args *args, const struct onnxptq_runtime_options *runtime,
                          struct console *console, struct onnxptq_quantize_options *options) {
     onnxptq_quantize_options_init(options);
@@ -41,7 +54,7 @@ static void fill_options(const struct args *args, const struct onnxptq_runtime_o
     options->max_samples = args->samples;
     options->batch = args->batch;
     options->target = args->target;
-    options->method = (enum onnxptq_method)args->method;
+    fill_method(args, options);
     options->op_types = args->op_types.items;
     options->n_op_types = args->op_types.n;
     options->exclude_op_types = args->exclude_op_types.items;

@@ -146,7 +146,13 @@ typedef void (*onnxptq_log_fn)(void *user, enum onnxptq_log_level level, const c
 
 /* ---- Options ------------------------------------------------------------------------------- */
 
-enum onnxptq_method { ONNXPTQ_METHOD_MAX = 0 };
+/* How the range of a tensor follows from its values (docs/formulas.md). Values outside saturate. */
+enum onnxptq_method {
+    ONNXPTQ_METHOD_MAX = 0,    /* all of them */
+    ONNXPTQ_METHOD_PERCENTILE, /* the given share of magnitudes */
+    ONNXPTQ_METHOD_ENTROPY,    /* least divergence of the quantized distribution from the original */
+    ONNXPTQ_METHOD_MSE         /* least mean square error */
+};
 
 enum onnxptq_foreign_edges {
     ONNXPTQ_FOREIGN_FLOAT = 0, /* a foreign operator reads and writes float, whatever that costs */
@@ -222,6 +228,7 @@ struct onnxptq_quantize_options {
 
     const char *target; /* "tensorrt" (default) or "onnxruntime" */
     enum onnxptq_method method;
+    double percentile;           /* of the method of that name: 50 to 100; default 99.99 */
     const char *const *op_types; /* "Conv", "custom_domain::DummyOp", commas allowed; empty: all */
     size_t n_op_types;
     const char *const *exclude_op_types;

@@ -14,7 +14,7 @@ import qdq
 
 OPTIONS = """
 -o --data --random-data --seed --input-shape --input-range --samples --batch --custom-op-lib
---providers --target --method --op-types --exclude-op-types --nodes --exclude-nodes --size-rules
+--providers --target --method --percentile --op-types --exclude-op-types --nodes --exclude-nodes --size-rules
 --foreign-edges --threads --ort-lib --json --quiet --verbose --force --version --help
 """.split()
 
@@ -70,6 +70,9 @@ def test_an_option_without_a_command():
         ("--seed", "abc"),
         ("--target", "nonsense"),
         ("--method", "nonsense"),
+        ("--percentile", "49"),
+        ("--percentile", "100.1"),
+        ("--percentile", "most"),
         ("--size-rules", "maybe"),
         ("--foreign-edges", "cut"),
         ("--input-shape", "X"),

@@ -39,10 +39,10 @@ struct onnxptq_job {
 
 /* True when weights are so large that packed copies of them must not be made. */
 bool oq_job_is_large(const struct onnxptq_job *job);
-/* One statistics per value of the graph: seen[i] for values[i], nothing seen for all others.
- * malloc'ed; NULL when out of memory. */
+/* One statistics per value of the graph: seen[i] for values[i], nothing seen for all others. Moves
+ * them. malloc'ed; NULL when out of memory. */
 struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_t *values, size_t n,
-                                     const struct oq_statistics *seen);
+                                     struct oq_statistics *seen);
 
 /* Takes what trace and ranges (once there) tell of shapes. */
 enum onnxptq_status oq_job_take_shapes(struct onnxptq_job *job, struct onnxptq_error *error)

@@ -51,6 +51,26 @@ static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size
     }
 }
 
+static void note_masks(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                       const struct oq_statistics *seen) {
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct oq_range range = oq_range_observed(&seen[i]);
+        if (range.n_masked == 0 || ++n_found > MAX_NAMED) {
+            continue;
+        }
+        oq_report_add_note(
+            &job->report,
+            "tensor '%s' held %llu values of %.3g and beyond in magnitude, which are "
+            "taken for masks; its range leaves them out",
+            oq_graph_value(job->graph, values[i])->name, (unsigned long long)range.n_masked,
+            seen[i].far_least);
+    }
+    if (n_found > MAX_NAMED) {
+        oq_report_add_note(&job->report, "%zu more tensors held masks", n_found - MAX_NAMED);
+    }
+}
+
 static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *values, size_t n,
                                      struct oq_statistics *seen, struct onnxptq_error *error) {
     struct oq_data_runs runs;
@@ -63,6 +83,8 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
                                  .runs = &runs,
                                  .values = values,
                                  .n_values = n,
+                                 .histograms =
+                                     oq_range_needs_histogram(job->options.quantize.method),
                                  .stage = "calibrate",
                                  .log = &job->log,
                                  .shapes = job->shapes,
@@ -84,10 +106,11 @@ enum onnxptq_status oq_job_calibrate(struct onnxptq_job *job, struct onnxptq_err
     }
     OQ_TRY_DONE(watch_all(job, values, n, seen, error));
     note_nonfinite(job, values, n, seen);
+    note_masks(job, values, n, seen);
     job->ranges = oq_job_scatter(job->graph, values, n, seen);
     status = job->ranges ? oq_job_take_shapes(job, error) : oq_fail_memory(error, "the ranges");
 done:
-    free(seen);
+    oq_statistics_free(seen, n);
     free(values);
     return status;
 }
@@ -144,6 +167,8 @@ enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *e
                                 .plan = job->plan,
                                 .ranges = job->ranges,
                                 .trace = job->trace,
+                                .method = {.method = job->options.quantize.method,
+                                           .percentile = job->options.quantize.percentile},
                                 .spill_beside = job->options.quantize.output_path};
     OQ_TRY(oq_emit(&spec, &job->emitted, error));
     OQ_TRY(oq_report_add_numbers(&job->report, job->graph, job->plan, job->ranges, &job->emitted,

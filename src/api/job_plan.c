@@ -186,7 +186,7 @@ static enum onnxptq_status watch_one_run(struct onnxptq_job *job, const uint32_t
 }
 
 struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_t *values, size_t n,
-                                     const struct oq_statistics *seen) {
+                                     struct oq_statistics *seen) {
     size_t n_all = oq_graph_n_values(graph);
     struct oq_statistics *all = calloc(n_all + 1, sizeof *all);
     if (all == NULL) {
@@ -197,6 +197,7 @@ struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_
     }
     for (size_t i = 0; i < n; i++) {
         all[values[i]] = seen[i];
+        oq_statistics_init(&seen[i]);
     }
     return all;
 }

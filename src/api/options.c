@@ -24,6 +24,7 @@ void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options, siz
         .struct_size = size,
         .target = "tensorrt",
         .method = ONNXPTQ_METHOD_MAX,
+        .percentile = 99.99,
         .size_rules = -1,
         .external_data_threshold = 1024,
         .external_data_above = INT32_MAX,
@@ -82,6 +83,9 @@ enum onnxptq_status oq_options_copy(const struct onnxptq_quantize_options *given
 const char *oq_method_name(enum onnxptq_method method) {
     switch (method) {
     case ONNXPTQ_METHOD_MAX: return "max";
+    case ONNXPTQ_METHOD_PERCENTILE: return "percentile";
+    case ONNXPTQ_METHOD_ENTROPY: return "entropy";
+    case ONNXPTQ_METHOD_MSE: return "mse";
     }
     return NULL;
 }
@@ -194,6 +198,10 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
     if (oq_method_name(q->method) == NULL) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot use method %d: there is none",
                        q->method);
+    }
+    if (!(q->percentile >= 50.0 && q->percentile <= 100.0)) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use percentile %g (--percentile): it is 50 to 100", q->percentile);
     }
     if (q->size_rules < -1 || q->size_rules > 1) {
         return oq_fail(

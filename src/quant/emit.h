@@ -12,7 +12,7 @@
 #ifndef OQ_QUANT_EMIT_H
 #define OQ_QUANT_EMIT_H
 
-#include "calib/statistics.h"
+#include "calib/range.h"
 #include "quant/plan.h"
 
 struct oq_emit_spec {
@@ -20,6 +20,7 @@ struct oq_emit_spec {
     const struct oq_plan *plan;
     const struct oq_statistics *ranges; /* one per value of the graph */
     const struct oq_statistics *trace;  /* one per value: element types and shapes; may be NULL */
+    struct oq_range_method method;      /* how ranges follow from them */
     const char *spill_beside; /* large quantized weights are kept in a temporary file of the
                                  model beside this path, not in memory; NULL: in memory */
 };

@@ -29,21 +29,42 @@ static struct range constant_range(const struct oq_tensor_view *view) {
     return range;
 }
 
-static struct range observed_range(const struct oq_statistics *seen) {
-    struct range range = {INFINITY, -INFINITY, NULL};
+/* What the method makes of the statistics. */
+static enum onnxptq_status chosen_range(const struct oq_emitter *emitter,
+                                        const struct oq_plan_pair *pair, struct range *range,
+                                        struct onnxptq_error *error) {
+    struct oq_range_codes codes = {.symmetric = pair->spec.symmetric};
+    struct oq_range chosen;
+    oq_quant_code_range(&pair->spec, &codes.low, &codes.high);
+    OQ_TRY(oq_prefix(error,
+                     oq_range_choose(&emitter->spec->method, &codes,
+                                     &emitter->spec->ranges[pair->value], &chosen, error),
+                     "cannot choose the range of tensor '%s': ",
+                     oq_graph_value(emitter->graph, pair->value)->name));
+    range->min = chosen.min;
+    range->max = chosen.max;
+    return ONNXPTQ_OK;
+}
+
+static const char *why_nothing_was_seen(const struct oq_statistics *seen) {
     if (seen->seen == 0) {
-        range.missing = "no calibration sample computed it";
-    } else if (seen->type_varies) {
-        range.missing = "its element type varies";
-    } else if (seen->n_empty == seen->seen) {
-        range.missing = "it was empty in every calibration sample";
-    } else if (seen->n_finite == 0) {
-        range.missing = "it held no finite number in any calibration sample";
-    } else {
-        range.min = seen->min;
-        range.max = seen->max;
+        return "no calibration sample computed it";
     }
-    return range;
+    if (seen->type_varies) {
+        return "its element type varies";
+    }
+    if (seen->n_empty == seen->seen) {
+        return "it was empty in every calibration sample";
+    }
+    return seen->n_finite == 0 ? "it held no finite number in any calibration sample" : NULL;
+}
+
+static enum onnxptq_status observed_range(const struct oq_emitter *emitter,
+                                          const struct oq_plan_pair *pair, struct range *range,
+                                          struct onnxptq_error *error) {
+    const char *missing = why_nothing_was_seen(&emitter->spec->ranges[pair->value]);
+    *range = (struct range){INFINITY, -INFINITY, missing};
+    return missing != NULL ? ONNXPTQ_OK : chosen_range(emitter, pair, range, error);
 }
 
 /* Element type of a value as far as it was seen, else UNDEFINED. */
@@ -72,7 +93,7 @@ static enum onnxptq_status range_of(struct oq_emitter *emitter, const struct oq_
         OQ_TRY(oq_tensor_view(emitter->model, constant, &view, error));
         *out = constant_range(&view);
     } else {
-        *out = observed_range(&emitter->spec->ranges[pair->value]);
+        OQ_TRY(observed_range(emitter, pair, out, error));
     }
     return ONNXPTQ_OK;
 }
