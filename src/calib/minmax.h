@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From here on a magnitude is "far": no layer computes it, but masks are made of it (the lowest
+/* From 2^24 on a magnitude is "far": no layer computes it, but masks are made of it (the lowest
  * float, -1e9). Kept apart, so that a mask does not have to swallow the range of the rest
- * (range.h). 2^24; 2^15 for float16, whose lowest number is -65504. */
+ * (range.h). In float16, which ends at 65504, far is from 65024 on. */
 #define OQ_FAR_EXPONENT 24
 #define OQ_FAR_EXPONENT_F16 15
 

@@ -22,8 +22,8 @@
 #define OQ_F32_INFINITY INT32_C(0x7f800000)
 #define OQ_F64_INFINITY INT64_C(0x7ff0000000000000)
 
-/* Bits of 2^15 in float16 and of 2^24 in the others (OQ_FAR_EXPONENT). */
-#define OQ_F16_FAR INT16_C(0x7800)
+/* Bits of 65024 in float16 and of 2^24 in the others. */
+#define OQ_F16_FAR INT16_C(0x7bf0)
 #define OQ_BF16_FAR INT16_C(0x4b80)
 #define OQ_F32_FAR INT32_C(0x4b800000)
 #define OQ_F64_FAR INT64_C(0x4170000000000000)

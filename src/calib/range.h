@@ -25,7 +25,7 @@ struct oq_range {
 
 /* What was seen, without masks: far elements (minmax.h) are left out when there are others besides
  * zeros, and even 16 bits over a range that holds the far ones could not tell those from zero:
- * far_least >= 2^16 times their largest magnitude (float16, whose far ones begin at 2^15: 2^8). */
+ * far_least >= 2^16 times their largest magnitude (float16, whose far ones begin at 65024: 2^8). */
 struct oq_range oq_range_observed(const struct oq_statistics *statistics);
 
 /* True when the method needs a histogram. */

@@ -125,10 +125,12 @@ static void test_masks_of_float(void **state) {
 static void test_masks_of_other_types(void **state) {
     (void)state;
     const uint16_t half[] = {oq_float_to_half(1.5F), oq_float_to_half(-65504.0F)};
+    const uint16_t large[] = {oq_float_to_half(1.5F), oq_float_to_half(-65000.0F)};
     const uint16_t wide[] = {oq_float_to_half(300.0F), oq_float_to_half(-65504.0F)};
     const uint16_t brain[] = {oq_float_to_bfloat16(1.5F), oq_float_to_bfloat16(-1e9F)};
     const double doubles[] = {0.5, -1e300};
     assert_observed(ONNXPTQ_TYPE_FLOAT16, half, 2, 1.5, 1.5, 1);
+    assert_observed(ONNXPTQ_TYPE_FLOAT16, large, 2, -64992.0, 1.5, 0);
     assert_observed(ONNXPTQ_TYPE_FLOAT16, wide, 2, -65504.0, 300.0, 0);
     assert_observed(ONNXPTQ_TYPE_BFLOAT16, brain, 2, 1.5, 1.5, 1);
     assert_observed(ONNXPTQ_TYPE_DOUBLE, doubles, 2, 0.5, 0.5, 1);
