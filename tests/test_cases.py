@@ -179,3 +179,21 @@ def test_wide_mlp_is_no_slower_than_float(bench):
             taken.append(time.perf_counter() - start)
     float_time, int8_time = (float(np.median(t)) for t in times)
     assert int8_time <= float_time, (int8_time, float_time)
+
+
+def test_random_numbers_are_the_same_in_both_models(bench, target):
+    """A generator without a seed draws others in every model that the runtime loads: no range and
+    no comparison would mean anything."""
+    g = models.Graph()
+    x = g.input("X", [4, 16])
+    r = g.node("RandomNormalLike", [x], "r", "random")
+    g.matmul(g.node("Add", [x, r], "a", "add"), "Y", 16, 8, "mm")
+    g.output("Y", [4, 8])
+    case = models.Case(g.build(), {"X": models.noise(32, 16)})
+    run = bench.quantize(case, target=target).ok()
+    assert run.json["check"]["outputs"][0]["sqnr_db"] > 20, str(run)
+    assert not any("LOW QUALITY" in note for note in run.json["notes"]), str(run)
+    random = next(n for n in run.model.graph.node if n.op_type == "RandomNormalLike")
+    assert not random.attribute  # the result draws as the user's model does
+    again = bench.quantize(case, "--force", target=target).ok()
+    assert again.json["tensors"] == run.json["tensors"]

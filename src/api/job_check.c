@@ -143,15 +143,16 @@ static void note_difference(struct onnxptq_job *job, const struct oq_output_qual
 
 static bool may_keep_state(const struct onnxptq_job *job) {
     for (uint32_t i = 0; i < oq_graph_n_nodes(job->graph); i++) {
-        if (oq_graph_node(job->graph, i)->foreign) {
+        const struct oq_node *node = oq_graph_node(job->graph, i);
+        if (node->foreign || oq_operator_is_random(node->proto->domain, node->proto->op_type)) {
             return true;
         }
     }
     return false;
 }
 
-/* Where operators may keep state from run to run, both sessions must be fresh: `used` has run
- * before. */
+/* Where operators may keep state from run to run, a place in a row of random numbers included, both
+ * sessions must be fresh: `used` has run before. */
 static enum onnxptq_status compare_optimizations(struct onnxptq_job *job,
                                                  const struct oq_data_runs *run,
                                                  struct oq_session *used,

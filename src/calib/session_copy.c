@@ -5,6 +5,8 @@
 #include "calib/session_copy.h"
 
 #include "model/edit.h"
+#include "model/graph.h"
+#include "model/operators.h"
 #include "model/walk.h"
 
 struct copying {
@@ -48,6 +50,32 @@ static enum onnxptq_status call_plugins(struct oq_model *model, const struct oq_
                                                              : oq_fail_memory(error, "a model");
 }
 
+/* The node's name, which quantization does not change, as a number that a float holds. */
+static float seed_of(const Onnx__NodeProto *node) {
+    char name[256];
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    oq_node_text(node, name, sizeof name);
+    for (const char *p = name; *p != '\0'; p++) {
+        hash = (hash ^ (uint8_t)*p) * 16777619u;
+    }
+    return (float)(hash >> 8);
+}
+
+static enum onnxptq_status seed_node(void *user, Onnx__NodeProto *node,
+                                     struct onnxptq_error *error) {
+    struct oq_model *model = user;
+    if (!oq_operator_is_random(node->domain, node->op_type) || oq_attribute(node, "seed") != NULL) {
+        return ONNXPTQ_OK;
+    }
+    return oq_node_set_float(model, node, "seed", seed_of(node)) ? ONNXPTQ_OK
+                                                                 : oq_fail_memory(error, "a node");
+}
+
+static enum onnxptq_status seed_random(struct oq_model *model, struct onnxptq_error *error) {
+    const struct oq_visitor visitor = {.user = model, .node = seed_node};
+    return oq_walk_model(oq_model_proto(model), &visitor, error);
+}
+
 enum onnxptq_status oq_session_copy_create(const struct oq_model *model,
                                            const struct oq_runtime *runtime,
                                            const struct oq_traced_shapes *shapes,
@@ -58,6 +86,9 @@ enum onnxptq_status oq_session_copy_create(const struct oq_model *model,
         shapes != NULL ? oq_traced_shapes_declare(shapes, copy, error) : ONNXPTQ_OK;
     if (status == ONNXPTQ_OK) {
         status = call_plugins(copy, runtime, error);
+    }
+    if (status == ONNXPTQ_OK) {
+        status = seed_random(copy, error);
     }
     if (status != ONNXPTQ_OK) {
         oq_model_destroy(copy);

@@ -10,7 +10,9 @@
 
 /* A clone of `model` with
  * - the shapes of results that nobody can infer (`shapes` may be NULL: none is known yet);
- * - operators that only a plugin has under the domain that the runtime looks plugins up by. */
+ * - operators that only a plugin has under the domain that the runtime looks plugins up by;
+ * - a seed for operators that draw random numbers and have none: the runtime's own differs from
+ *   model to model, so that neither ranges nor the check would mean anything. */
 enum onnxptq_status oq_session_copy_create(const struct oq_model *model,
                                            const struct oq_runtime *runtime,
                                            const struct oq_traced_shapes *shapes,

@@ -77,29 +77,55 @@ Onnx__NodeProto *oq_node_create(struct oq_model *model, const char *name, const 
     return node;
 }
 
-bool oq_node_set_int(struct oq_model *model, Onnx__NodeProto *node, const char *name,
-                     int64_t value) {
+static Onnx__AttributeProto *create_attribute(struct oq_model *model, const char *name,
+                                              Onnx__AttributeProto__AttributeType type) {
     struct oq_arena *arena = oq_model_arena(model);
     Onnx__AttributeProto *attribute = oq_arena_alloc(arena, sizeof *attribute);
     if (attribute == NULL) {
-        return false;
+        return NULL;
     }
     onnx__attribute_proto__init(attribute);
     attribute->name = oq_arena_strdup(arena, name);
     attribute->has_type = 1;
-    attribute->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-    attribute->has_i = 1;
-    attribute->i = value;
-    if (attribute->name == NULL) {
-        return false;
-    }
+    attribute->type = type;
+    return attribute->name != NULL ? attribute : NULL;
+}
+
+/* In the place of one of the same name. */
+static bool set_attribute(struct oq_model *model, Onnx__NodeProto *node,
+                          Onnx__AttributeProto *attribute) {
     for (size_t i = 0; i < node->n_attribute; i++) {
-        if (node->attribute[i]->name != NULL && strcmp(node->attribute[i]->name, name) == 0) {
+        const char *name = node->attribute[i]->name;
+        if (name != NULL && strcmp(name, attribute->name) == 0) {
             node->attribute[i] = attribute;
             return true;
         }
     }
     return append(model, &node->attribute, &node->n_attribute, attribute);
+}
+
+bool oq_node_set_int(struct oq_model *model, Onnx__NodeProto *node, const char *name,
+                     int64_t value) {
+    Onnx__AttributeProto *attribute =
+        create_attribute(model, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    if (attribute == NULL) {
+        return false;
+    }
+    attribute->has_i = 1;
+    attribute->i = value;
+    return set_attribute(model, node, attribute);
+}
+
+bool oq_node_set_float(struct oq_model *model, Onnx__NodeProto *node, const char *name,
+                       float value) {
+    Onnx__AttributeProto *attribute =
+        create_attribute(model, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+    if (attribute == NULL) {
+        return false;
+    }
+    attribute->has_f = 1;
+    attribute->f = value;
+    return set_attribute(model, node, attribute);
 }
 
 bool oq_graph_append_node(struct oq_model *model, Onnx__GraphProto *graph, Onnx__NodeProto *node) {

@@ -21,6 +21,8 @@ Onnx__NodeProto *oq_node_create(struct oq_model *model, const char *name, const 
                                 const char *const *outputs, size_t n_outputs);
 bool oq_node_set_int(struct oq_model *model, Onnx__NodeProto *node, const char *name,
                      int64_t value);
+bool oq_node_set_float(struct oq_model *model, Onnx__NodeProto *node, const char *name,
+                       float value);
 
 bool oq_graph_add_initializer(struct oq_model *model, Onnx__GraphProto *graph,
                               Onnx__TensorProto *tensor);

@@ -93,6 +93,17 @@ const struct oq_operator *oq_operator_find(const char *domain, const char *type)
                    compare_rows);
 }
 
+bool oq_operator_is_random(const char *domain, const char *type) {
+    static const char *const types[] = {"Bernoulli",        "Multinomial",   "RandomNormal",
+                                        "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(types[i], oq_text(type)) == 0) {
+            return oq_is_default_domain(domain);
+        }
+    }
+    return false;
+}
+
 bool oq_operator_is_weighted(const struct oq_operator *op) {
     return op != NULL && (op->role == OQ_ROLE_CONV || op->role == OQ_ROLE_CONV_TRANSPOSE ||
                           op->role == OQ_ROLE_GEMM || op->role == OQ_ROLE_MATMUL);

@@ -44,6 +44,8 @@ struct oq_operator {
 const struct oq_operator *oq_operator_find(const char *domain, const char *type);
 /* Conv, ConvTranspose, Gemm or MatMul of the default domain; `op` may be NULL. */
 bool oq_operator_is_weighted(const struct oq_operator *op);
+/* An operator of the default domain that draws random numbers. */
+bool oq_operator_is_random(const char *domain, const char *type);
 /* True when the default ONNX domain defines this type, in any opset, whether or not it has a row.
  */
 bool oq_operator_is_onnx(const char *type);

@@ -3,6 +3,7 @@
  * domain that the runtime looks for them in. The model itself stays as it is.
  */
 #include "calib/session_copy.h"
+#include "model/edit.h"
 #include "model_builder.h"
 #include "runtime/probe.h"
 #include "runtime_tools.h"
@@ -244,6 +245,34 @@ static void test_an_operator_that_a_library_has_is_no_plugin(void **state) {
     release(&scene);
 }
 
+/* ---- Random numbers ---- */
+
+/* A seed for each name, the user's own left alone. */
+static void test_random_operators_are_seeded(void **state) {
+    static const char *const names[] = {"one", "other", "seeded"};
+    struct scene scene;
+    make_scene(&scene, *state, "3,7");
+    for (size_t i = 0; i < 3; i++) {
+        oq_test_add_node(scene.model, graph_of(&scene), "RandomNormalLike", names[i], "X",
+                         names[i]);
+        oq_test_add_output(scene.model, graph_of(&scene), names[i], FLOAT, NULL);
+    }
+    assert_true(oq_node_set_float(scene.model, graph_of(&scene)->node[2], "seed", 7.0F));
+    start(&scene);
+    float seeds[3];
+    for (size_t i = 0; i < 3; i++) {
+        seeds[i] = oq_attribute_float(copy(&scene)->node[i], "seed", -1.0F);
+        oq_traced_shapes_destroy(scene.shapes);
+        oq_model_destroy(scene.copy);
+        scene.shapes = NULL;
+        scene.copy = NULL;
+    }
+    assert_true(seeds[0] >= 0.0F && seeds[1] >= 0.0F && seeds[0] != seeds[1]);
+    assert_true(seeds[2] == 7.0F);
+    assert_null(oq_attribute(graph_of(&scene)->node[0], "seed"));
+    release(&scene);
+}
+
 /* ---- Main ---- */
 
 static int open_runtime(void **state) {
@@ -266,6 +295,7 @@ int main(void) {
         cmocka_unit_test(test_bodies_that_share_a_name),
         cmocka_unit_test(test_a_plugin_is_called_by_its_domain),
         cmocka_unit_test(test_an_operator_that_a_library_has_is_no_plugin),
+        cmocka_unit_test(test_random_operators_are_seeded),
     };
     return cmocka_run_group_tests(tests, open_runtime, close_runtime);
 }
