@@ -28,6 +28,8 @@ struct oq_target {
     bool plain_gemm_only;       /* a Gemm with alpha or beta other than 1 stays float */
     bool conv_transpose;        /* ConvTranspose (group 1) is quantized, one scale per tensor */
     size_t matmul_channel_rank; /* a MatMul weight of a higher rank gets one scale; 0: no limit */
+    bool matmul_left_channels;  /* a constant on the left has one scale per row, of any rank; else
+                                   one in all */
     bool size_rules_default;
     bool needs_runtime_optimizer; /* ONNX Runtime's optimizer is what makes integer kernels of the
                                      result; else the result is for another program */

@@ -137,6 +137,7 @@ const struct oq_target oq_target_tensorrt = {
     .activation = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true},
     .weight = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true},
     .matmul_channel_rank = 2,
+    .matmul_left_channels = true,
     .size_rules_default = true,
     .passes = PASSES,
 };

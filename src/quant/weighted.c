@@ -108,10 +108,13 @@ static const char *match_gemm(const struct oq_planner *planner, const struct oq_
 /* The axis of output channels of a MatMul's constant operand. */
 static int matmul_axis(const struct oq_planner *planner, size_t rank, bool on_the_right) {
     size_t limit = planner->target->matmul_channel_rank;
-    if (rank < 2 || (limit != 0 && (rank > limit || !on_the_right))) {
+    if (rank < 2) {
         return -1;
     }
-    return on_the_right ? (int)rank - 1 : (int)rank - 2;
+    if (!on_the_right) {
+        return planner->target->matmul_left_channels ? (int)rank - 2 : -1;
+    }
+    return limit == 0 || rank <= limit ? (int)rank - 1 : -1;
 }
 
 static const char *match_matmul(const struct oq_planner *planner, const struct oq_node *node,
