@@ -220,11 +220,14 @@ enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *
     }
     size_t n = list_dynamic_values(job->graph, values);
     OQ_TRY_DONE(watch_one_run(job, values, n, seen, error));
+    for (size_t i = 0; i < n; i++) {
+        oq_statistics_condense(&seen[i]);
+    }
     job->trace = oq_job_scatter(job->graph, values, n, seen);
     status = job->trace ? oq_job_take_shapes(job, error) : oq_fail_memory(error, "the trace");
 done:
     free(values);
-    free(seen);
+    oq_statistics_free(seen, n_all);
     return status;
 }
 

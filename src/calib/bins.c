@@ -102,3 +102,22 @@ size_t oq_bins_below(const struct oq_bins *bins, double magnitude) {
     const struct oq_bins_octave *octave = &bins->octaves[exponent - OQ_HISTOGRAM_MIN_EXPONENT];
     return (size_t)(magnitude * octave->factor + octave->offset);
 }
+
+static double square_sum(const struct oq_histogram *histogram, size_t place, bool negative) {
+    size_t n = octave_bins(place);
+    double start = ldexp(1.0, oq_histogram_exponent(histogram, place)), sum = 0.0;
+    for (size_t bin = 0; bin < n; bin++) {
+        double middle = start * (1.0 + ((double)bin + 0.5) / (double)n);
+        sum += (double)oq_histogram_count(histogram, place, negative, bin) * middle * middle;
+    }
+    return sum;
+}
+
+double oq_histogram_mean_square(const struct oq_histogram *histogram) {
+    double sum = 0.0;
+    for (size_t place = 0; place < oq_histogram_n_octaves(histogram); place++) {
+        sum += square_sum(histogram, place, false) + square_sum(histogram, place, true);
+    }
+    uint64_t n = oq_histogram_total(histogram);
+    return n > 0 ? sum / (double)n : 0.0;
+}

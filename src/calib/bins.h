@@ -32,4 +32,7 @@ void oq_bins_reset(struct oq_bins *bins);
 /* How many bins have their middle at or below `magnitude`, which is finite and not negative. */
 size_t oq_bins_below(const struct oq_bins *bins, double magnitude);
 
+/* Mean of the squares of all values, each taken for the middle of its bin; 0 of none. */
+double oq_histogram_mean_square(const struct oq_histogram *histogram);
+
 #endif

@@ -4,6 +4,7 @@
 #include "calib/statistics.h"
 
 #include "calib/binner.h"
+#include "calib/bins.h"
 #include "calib/minmax.h"
 
 #include <math.h>
@@ -15,12 +16,21 @@ void oq_statistics_init(struct oq_statistics *statistics) {
                                          .max = none.max,
                                          .near_min = none.near_min,
                                          .near_max = none.near_max,
-                                         .far_least = none.far_least};
+                                         .far_least = none.far_least,
+                                         .mean_square = (double)NAN};
 }
 
 void oq_statistics_reset(struct oq_statistics *statistics) {
     oq_histogram_destroy(statistics->histogram);
     oq_statistics_init(statistics);
+}
+
+void oq_statistics_condense(struct oq_statistics *statistics) {
+    if (statistics->histogram != NULL && statistics->n_finite > 0) {
+        statistics->mean_square = oq_histogram_mean_square(statistics->histogram);
+    }
+    oq_histogram_destroy(statistics->histogram);
+    statistics->histogram = NULL;
 }
 
 void oq_statistics_free(struct oq_statistics *statistics, size_t n) {
@@ -195,6 +205,7 @@ bool oq_statistics_merge(struct oq_statistics *statistics, const struct oq_stati
     }
     struct oq_extremes extremes = extremes_of(other);
     add_extremes(statistics, &extremes, other->n_finite, other->first_nonfinite_sample);
+    statistics->mean_square = (double)NAN;
     statistics->seen += other->seen;
     statistics->n_empty += other->n_empty;
     return true;

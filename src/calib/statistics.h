@@ -25,10 +25,13 @@ struct oq_statistics {
     double far_least;               /* their least magnitude; infinite: none */
     size_t first_nonfinite_sample;  /* valid when n_nan + n_infinite > 0 */
     struct oq_histogram *histogram; /* of the finite elements; NULL: not asked for, or no floats */
+    double mean_square; /* of the finite elements; NaN before oq_statistics_condense() */
 };
 
 void oq_statistics_init(struct oq_statistics *statistics);
 void oq_statistics_reset(struct oq_statistics *statistics);
+/* Takes the mean square from the histogram, which goes. */
+void oq_statistics_condense(struct oq_statistics *statistics);
 /* Resets and frees a malloc'ed array; NULL is allowed. */
 void oq_statistics_free(struct oq_statistics *statistics, size_t n);
 /* Adds one tensor; types that hold no numbers only count. `sample` is for messages. With `scratch`
