@@ -102,6 +102,16 @@ void remove_folder(char *folder) {
     free(folder);
 }
 
+int setup_folder(void **state) {
+    *state = make_folder();
+    return 0;
+}
+
+int teardown_folder(void **state) {
+    remove_folder(*state);
+    return 0;
+}
+
 char *path_in(const char *folder, const char *name) {
     size_t size = strlen(folder) + strlen(name) + 2;
     char *path = must(malloc(size));

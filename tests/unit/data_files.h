@@ -34,6 +34,9 @@ struct npz_member {
  * remove_folder. */
 char *make_folder(void);
 void remove_folder(char *folder);
+/* Fixtures of cmocka: *state is a new folder. */
+int setup_folder(void **state);
+int teardown_folder(void **state);
 /* "folder/name", malloc'ed. */
 char *path_in(const char *folder, const char *name);
 /* Writes bytes (taken) or members (taken) and returns the malloc'ed path. */

@@ -27,6 +27,16 @@ struct oq_runtime *oq_test_runtime(const char *library, const struct oq_log *log
     return runtime;
 }
 
+int oq_test_setup_runtime(void **state) {
+    *state = oq_test_runtime(NULL, NULL);
+    return 0;
+}
+
+int oq_test_teardown_runtime(void **state) {
+    oq_runtime_close(*state);
+    return 0;
+}
+
 enum onnxptq_status oq_test_session_try(struct oq_runtime *runtime, const struct oq_model *model,
                                         const struct oq_observer_hook *hook,
                                         struct oq_session **out, struct onnxptq_error *error) {

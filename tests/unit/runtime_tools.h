@@ -12,6 +12,9 @@
 
 /* With one operator library, or none (NULL). */
 struct oq_runtime *oq_test_runtime(const char *library, const struct oq_log *log);
+/* Fixtures of cmocka: *state is a runtime without library. */
+int oq_test_setup_runtime(void **state);
+int oq_test_teardown_runtime(void **state);
 
 /* A session of the model as it is, all weights inline. */
 enum onnxptq_status oq_test_session_try(struct oq_runtime *runtime, const struct oq_model *model,

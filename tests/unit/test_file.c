@@ -392,17 +392,7 @@ static void test_messages(void **state) {
     assert_int_equal(strncmp(error.message, "prefix mmm", 10), 0);
 }
 
-static int make_state(void **state) {
-    *state = make_folder();
-    return *state == NULL ? -1 : 0;
-}
-
-static int drop_state(void **state) {
-    remove_folder(*state);
-    return 0;
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_state, drop_state)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup_folder, teardown_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

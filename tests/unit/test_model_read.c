@@ -399,17 +399,7 @@ static void test_clone(void **state) {
     free_bytes(&rich);
 }
 
-static int make_state(void **state) {
-    *state = make_folder();
-    return *state == NULL ? -1 : 0;
-}
-
-static int drop_state(void **state) {
-    remove_folder(*state);
-    return 0;
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_state, drop_state)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup_folder, teardown_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -300,11 +300,6 @@ static int open_runtime(void **state) {
     return 0;
 }
 
-static int close_runtime(void **state) {
-    oq_runtime_close(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_and_unknown), cmocka_unit_test(test_domain_without_import),
@@ -313,5 +308,5 @@ int main(void) {
         cmocka_unit_test(test_message_lists_all), cmocka_unit_test(test_message_with_very_many),
         cmocka_unit_test(test_hostile_names),
     };
-    return cmocka_run_group_tests(tests, open_runtime, close_runtime);
+    return cmocka_run_group_tests(tests, open_runtime, oq_test_teardown_runtime);
 }

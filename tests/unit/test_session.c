@@ -334,16 +334,6 @@ static void test_observer_in_a_body(void **state) {
     oq_model_destroy(model);
 }
 
-static int open_runtime(void **state) {
-    *state = oq_test_runtime(NULL, NULL);
-    return 0;
-}
-
-static int close_runtime(void **state) {
-    oq_runtime_close(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declarations),
@@ -359,5 +349,5 @@ int main(void) {
         cmocka_unit_test(test_observer_takes_every_tensor_type),
         cmocka_unit_test(test_observer_in_a_body),
     };
-    return cmocka_run_group_tests(tests, open_runtime, close_runtime);
+    return cmocka_run_group_tests(tests, oq_test_setup_runtime, oq_test_teardown_runtime);
 }

@@ -280,11 +280,6 @@ static int open_runtime(void **state) {
     return *state != NULL ? 0 : 1;
 }
 
-static int close_runtime(void **state) {
-    oq_runtime_close(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_sample_tells_the_rank),
@@ -297,5 +292,5 @@ int main(void) {
         cmocka_unit_test(test_an_operator_that_a_library_has_is_no_plugin),
         cmocka_unit_test(test_random_operators_are_seeded),
     };
-    return cmocka_run_group_tests(tests, open_runtime, close_runtime);
+    return cmocka_run_group_tests(tests, open_runtime, oq_test_teardown_runtime);
 }

@@ -430,16 +430,6 @@ static void test_model_that_does_not_load(void **state) {
     release(&bench);
 }
 
-static int open_runtime(void **state) {
-    *state = oq_test_runtime(NULL, NULL);
-    return 0;
-}
-
-static int close_runtime(void **state) {
-    oq_runtime_close(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges_over_samples),
@@ -454,5 +444,5 @@ int main(void) {
         cmocka_unit_test(test_progress_can_stop),
         cmocka_unit_test(test_model_that_does_not_load),
     };
-    return cmocka_run_group_tests(tests, open_runtime, close_runtime);
+    return cmocka_run_group_tests(tests, oq_test_setup_runtime, oq_test_teardown_runtime);
 }
