@@ -14,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 BOOL = TensorProto.BOOL
 
+pytestmark = pytest.mark.runtime  # what bodies may hold changed from version to version
+
 
 def info(name, shape=None, type=FLOAT):
     return helper.make_tensor_value_info(name, type, shape)
@@ -202,6 +204,59 @@ def test_convolution_in_a_body_in_a_body(bench, target):
     tensorrt = {"outer": BOTH, "inner": BOTH}
     case = models.Case(g.build(), data, tensorrt, {**tensorrt, "add": {0}})
     expect.quantized(bench, case, target, at_least=25)
+
+
+@pytest.mark.parametrize("captured", [True, False])
+def test_hidden_weight_in_a_body(bench, target, captured):
+    """Behind nodes of the body, which read a constant of their own or one from outside."""
+    g = Graph()
+    w = noise(8, 16, seed=5, scale=0.3)
+    transposed = numpy_helper.from_array(w.T.copy(), "init")
+    then = [node("Constant", [], "init", "make", value=transposed)]
+    if captured:
+        g.const("init", w.T.copy())
+        then = []
+    then += [
+        node("Transpose", ["init"], "w", "transpose", perm=[1, 0]),
+        node("MatMul", [g.input("X", [4, 8]), "w"], "t", "mm"),
+    ]
+    g.const("half", np.float32(0.5))
+    otherwise = [
+        node("Concat", ["X", "X"], "c", "concat", axis=1),
+        node("Mul", ["c", "half"], "n", "mul"),
+    ]
+    g.node("If", [g.const("yes", np.array(True))], "Y", "if", **branches(then, otherwise))
+    g.output("Y", [4, 16])
+    case = models.Case(g.build(), {"X": noise(32, 8)}, {"mm": BOTH})
+    run = bench.quantize(case, target=target).ok()
+    view = expect.valid(run, case)
+    assert view.all_edges() == case.edges(target)
+    expect.weight_is_int8(body_of(view, "mm"), "mm", 1, w, 1)
+    inside = {n.op_type for n in body_of(view, "mm").graph.node}
+    assert not {"Transpose", "Constant"} & inside
+    harness.assert_quality(case, run.model)
+
+
+def test_a_body_that_is_quantized_in_part(bench, target):
+    """A pair of the user's own around one product, nothing around the other."""
+    g = Graph()
+    g.const("s", np.float32(0.05))
+    g.const("z", np.int8(0))
+    g.weight("w1", 8, 8)
+    g.weight("w2", 8, 8)
+    then = [
+        node("QuantizeLinear", [g.input("X", [4, 8]), "s", "z"], "q", "quantize"),
+        node("DequantizeLinear", ["q", "s", "z"], "d", "dequantize"),
+        node("MatMul", ["d", "w1"], "a", "mm1"),
+        node("Relu", ["a"], "r", "relu"),
+        node("MatMul", ["r", "w2"], "t", "mm2"),
+    ]
+    otherwise = [node("Neg", ["X"], "n", "neg")]
+    g.node("If", [g.const("yes", np.array(True))], "Y", "if", **branches(then, otherwise))
+    g.output("Y", [4, 8])
+    case = models.Case(g.build(), {"X": noise(32, 8)}, {"mm1": BOTH, "mm2": BOTH})
+    _, view = expect.quantized(bench, case, target, at_least=25)
+    assert body_of(view, "mm1").params("mm1", 0).scale == np.float32(0.05)
 
 
 def test_sequences_and_optionals(bench, target):

@@ -224,6 +224,32 @@ def test_functions_with_products_are_inlined_and_others_kept(bench, target):
     harness.assert_quality(case, run.model, 20)  # squares double relative errors
 
 
+def test_a_function_with_its_own_weights(bench, target):
+    """In Constant nodes of its body; two calls, one int8 copy each, and both right."""
+    w = noise(8, 8, seed=6, scale=0.3)
+    body = [
+        helper.make_node("Constant", [], ["wt"], value=onnx.numpy_helper.from_array(w.T.copy())),
+        helper.make_node("Transpose", ["wt"], ["w"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "w"], ["y"], name="product"),
+    ]
+    function = helper.make_function(
+        "my.fn", "Dense", ["x"], ["y"], body, [helper.make_opsetid("", 17)]
+    )
+    g = Graph(my_dot_fn=1)
+    x = g.node("Dense", [g.input("X", [4, 8])], "d1", "first", "my.fn")
+    x = g.node("Tanh", [x], "t", "tanh")
+    g.node("Dense", [x], "Y", "second", "my.fn")
+    g.output("Y", [4, 8])
+    case = models.Case(g.build(functions=[function]), {"X": noise(32, 8)})
+    run = bench.quantize(case, target=target).ok()
+    view = expect.valid(run, case)
+    assert view.edges() == {"first/product": BOTH, "second/product": BOTH}
+    for name in view.edges():
+        expect.weight_is_int8(view, name, 1, w, 1)
+    assert not run.model.functions
+    harness.assert_quality(case, run.model)
+
+
 def test_an_excluded_call_is_kept(bench, target):
     """Patterns speak of the original names, so of the call."""
     g = Graph(my_dot_fn=1)

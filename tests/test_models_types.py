@@ -76,6 +76,7 @@ def half_network():
     return models.Case(g.build(), {"X": noise(8, 4, 8, 8).astype(np.float16)})
 
 
+@pytest.mark.runtime
 def test_half_precision_network(bench, target):
     case = half_network()
     run = bench.quantize(case, target=target).ok()
