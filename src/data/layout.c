@@ -168,7 +168,9 @@ static enum onnxptq_status check_ranks(const struct fit *fit) {
             continue;
         }
         if (npy_of(fit, i)->rank != fit->inputs[i].rank) {
-            return fail_fit(fit, i, " or one dimension more in front");
+            return fail_fit(
+                fit, i,
+                " with samples along the first dimension, or along one dimension more in front");
         }
     }
     return ONNXPTQ_OK;
