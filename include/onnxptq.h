@@ -150,8 +150,8 @@ typedef void (*onnxptq_log_fn)(void *user, enum onnxptq_log_level level, const c
 enum onnxptq_method {
     ONNXPTQ_METHOD_MAX = 0,    /* all of them */
     ONNXPTQ_METHOD_PERCENTILE, /* the given share of magnitudes */
-    ONNXPTQ_METHOD_ENTROPY,    /* least divergence of the quantized distribution from the original */
-    ONNXPTQ_METHOD_MSE         /* least mean square error */
+    ONNXPTQ_METHOD_ENTROPY, /* least divergence of the quantized distribution from the original */
+    ONNXPTQ_METHOD_MSE      /* least mean square error */
 };
 
 enum onnxptq_foreign_edges {
