@@ -117,7 +117,7 @@ static size_t count_files(const struct scene *scene) {
     DIR *folder = opendir(scene->folder);
     assert_non_null(folder);
     size_t n = 0;
-    while (readdir(folder) != NULL) {
+    while (folder != NULL && readdir(folder) != NULL) {
         n++;
     }
     closedir(folder);
