@@ -18,6 +18,11 @@ static const struct choice foreign_edges[] = {
 static const struct choice outside[] = {{"outside", ONNXPTQ_EXTERNAL_DATA_ALWAYS}, {NULL, 0}};
 static const struct choice inside[] = {{"inside", ONNXPTQ_EXTERNAL_DATA_NEVER}, {NULL, 0}};
 
+static const struct choice observe[] = {{"auto", ONNXPTQ_OBSERVE_AUTO},
+                                        {"host", ONNXPTQ_OBSERVE_HOST},
+                                        {"device", ONNXPTQ_OBSERVE_DEVICE},
+                                        {NULL, 0}};
+
 #define FIELD(name) offsetof(struct args, name)
 
 static const struct option_row options[] = {
@@ -70,6 +75,10 @@ static const struct option_row options[] = {
      "the shape they are made fastest for; repeatable"},
     {FOR_ALL, NULL, 0, "trt-profile-max", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_max), NULL,
      "the largest; repeatable"},
+    {FOR_QUANTIZE, NULL, 0, "observe", "auto|host|device", VALUE_CHOICE, FIELD(observe), observe,
+     "where tensors are summarised for method max: on the device where\n"
+     "they lie, or copied to the host (default: auto, the device where\n"
+     "one has memory of its own)"},
     {FOR_QUANTIZE, NULL, 0, "threads", "N", VALUE_COUNT, FIELD(threads), NULL,
      "threads of one run (default: the runtime's choice)"},
     {FOR_ALL, NULL, 0, "ort-lib", "PATH", VALUE_TEXT, FIELD(ort_library), NULL,

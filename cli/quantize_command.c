@@ -63,6 +63,7 @@ static void fill_options(const struct args *args, const struct onnxptq_runtime_o
     options->n_nodes = args->nodes.n;
     options->exclude_nodes = args->exclude_nodes.items;
     options->n_exclude_nodes = args->exclude_nodes.n;
+    options->observe = (enum onnxptq_observe)args->observe;
     options->size_rules = args->size_rules;
     options->foreign_edges = (enum onnxptq_foreign_edges)args->foreign_edges;
     options->external_data = (enum onnxptq_external_data)args->external_data;

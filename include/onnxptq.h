@@ -140,6 +140,19 @@ struct onnxptq_data_source {
  * all. Return false to stop. */
 typedef bool (*onnxptq_progress_fn)(void *user, const char *stage, size_t done, size_t total);
 
+/* What code that is not ours is about to do, told before it does: a program that runs a job in a
+ * process of its own can say what that process was doing when it died or hung. Called at each of
+ * these steps, not at regular times. Texts are valid for the call. */
+struct onnxptq_activity {
+    const char *stage;   /* "load", "trace", "calibrate", "check", ... */
+    size_t first_sample; /* of the run that is about to begin or going on */
+    size_t n_samples;    /* 0: no run; a model is loaded, or a library */
+    const char *node;    /* the custom operator that runs, while one does, and its type; told where */
+    const char *op;      /* the model runs on CPU alone */
+    const char *library; /* that has the operator, or is loaded; NULL: none of the user's */
+};
+typedef void (*onnxptq_activity_fn)(void *user, const struct onnxptq_activity *activity);
+
 enum onnxptq_log_level { ONNXPTQ_LOG_WARNING = 1, ONNXPTQ_LOG_INFO, ONNXPTQ_LOG_DEBUG };
 
 typedef void (*onnxptq_log_fn)(void *user, enum onnxptq_log_level level, const char *message);
@@ -164,6 +177,14 @@ enum onnxptq_external_data {
     ONNXPTQ_EXTERNAL_DATA_AUTO = 0, /* where the input does; outside when they make it too large */
     ONNXPTQ_EXTERNAL_DATA_ALWAYS,   /* in one file beside it, named like it with ".data" behind */
     ONNXPTQ_EXTERNAL_DATA_NEVER     /* inside it */
+};
+
+/* Where tensors are summarised for the method max. On a device, reductions are added to the graph
+ * and only numbers come to the host; the result is the same. */
+enum onnxptq_observe {
+    ONNXPTQ_OBSERVE_AUTO = 0, /* where they lie, for providers with memory of their own */
+    ONNXPTQ_OBSERVE_HOST,
+    ONNXPTQ_OBSERVE_DEVICE
 };
 
 /* Shape of one model input for random data. */
@@ -200,6 +221,8 @@ struct onnxptq_runtime_options {
     size_t n_trt_plugins;
     const struct onnxptq_input_shape *trt_profile_min, *trt_profile_opt, *trt_profile_max;
     size_t n_trt_profile_min, n_trt_profile_opt, n_trt_profile_max;
+    onnxptq_activity_fn activity;
+    void *activity_user;
 };
 ONNXPTQ_API void onnxptq_runtime_options_fill(struct onnxptq_runtime_options *options, size_t size);
 static inline void onnxptq_runtime_options_init(struct onnxptq_runtime_options *options) {
@@ -250,6 +273,7 @@ struct onnxptq_quantize_options {
     /* AUTO puts weights outside when the model would be larger than this; default and largest is
      * what protobuf can hold, 2147483647. */
     uint64_t external_data_above;
+    enum onnxptq_observe observe;
 };
 ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
                                                size_t size);

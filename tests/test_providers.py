@@ -173,3 +173,27 @@ def test_a_plugin_is_offered_under_its_domain_and_the_output_keeps_the_users(ben
     assert any("trt.plugins::DummyOp" in note for note in run.json["notes"])
     assert run.json["check"]["outputs"][0]["sqnr_db"] > 30
     qdq.assert_rest_unchanged(case.model, run.model)
+
+
+# Summaries on the device
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("name", ["motivating", "two_libraries", "mixed_types", "shared_constants"])
+def test_a_device_gives_the_ranges_of_the_host(bench, target, name):
+    """The graph's own reductions, forced onto the processor: the very same model comes out."""
+    case = models.FOREIGN[name]()
+    host = bench.quantize(case, "--observe", "host", target=target, out="host.onnx").ok()
+    device = bench.quantize(case, "--observe", "device", target=target, out="device.onnx").ok()
+    assert device.path.read_bytes() == host.path.read_bytes()
+    assert device.json["tensors"] == host.json["tensors"]
+
+
+def test_a_device_gives_the_ranges_of_the_host_on_a_provider(bench, openvino):
+    case = models.motivating()
+    args = ("--ort-lib", openvino, "--providers", "openvino")
+    host = bench.quantize(case, *args, "--observe", "host", out="host.onnx").ok()
+    device = bench.quantize(case, *args, "--observe", "device", out="device.onnx").ok()
+    expected = {t["name"]: (t["min"], t["max"]) for t in host.json["tensors"]}
+    for tensor in device.json["tensors"]:
+        assert (tensor["min"], tensor["max"]) == pytest.approx(expected[tensor["name"]], rel=1e-5)

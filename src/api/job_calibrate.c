@@ -71,6 +71,17 @@ static void note_masks(struct onnxptq_job *job, const uint32_t *values, size_t n
     }
 }
 
+/* Tensors of a device would be copied to the host to be read. */
+static bool reduces_on_device(const struct onnxptq_job *job) {
+    const struct onnxptq_quantize_options *options = &job->options.quantize;
+    switch (options->observe) {
+    case ONNXPTQ_OBSERVE_HOST: return false;
+    case ONNXPTQ_OBSERVE_DEVICE: return true;
+    case ONNXPTQ_OBSERVE_AUTO: break;
+    }
+    return options->method == ONNXPTQ_METHOD_MAX && oq_runtime_has_own_memory(job->runtime);
+}
+
 static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *values, size_t n,
                                      struct oq_statistics *seen, struct onnxptq_error *error) {
     struct oq_data_runs runs;
@@ -88,6 +99,7 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
                                  .stage = "calibrate",
                                  .log = &job->log,
                                  .shapes = job->shapes,
+                                 .reduce = reduces_on_device(job) ? job->trace : NULL,
                                  .no_prepacking = oq_job_is_large(job)};
     enum onnxptq_status status = n > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK;
     oq_data_runs_reset(&runs);

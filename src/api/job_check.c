@@ -4,6 +4,7 @@
 #include "api/job.h"
 
 #include "base/number.h"
+#include "calib/marks.h"
 #include "calib/session_copy.h"
 
 #include <stdlib.h>
@@ -21,7 +22,10 @@ static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq
     struct oq_model *copy = NULL;
     uint8_t *bytes = NULL;
     OQ_TRY(oq_session_copy_create(model, job->runtime, job->shapes, &copy, error));
-    enum onnxptq_status status = oq_session_bytes(copy, job->weights, &bytes, &kind.size, error);
+    enum onnxptq_status status = oq_marks_add(copy, job->runtime, error);
+    if (status == ONNXPTQ_OK) {
+        status = oq_session_bytes(copy, job->weights, &bytes, &kind.size, error);
+    }
     oq_model_destroy(copy);
     if (status != ONNXPTQ_OK) {
         return status;
@@ -93,7 +97,8 @@ static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data
     if (measured == NULL) {
         return oq_fail_memory(error, "the check");
     }
-    struct oq_compare_spec spec = {.reference = reference,
+    struct oq_compare_spec spec = {.runtime = job->runtime,
+                                   .reference = reference,
                                    .candidate = candidate,
                                    .source = job->source,
                                    .runs = runs,

@@ -219,6 +219,16 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot use external_data %d: there is no such choice", q->external_data);
     }
+    if (q->observe < ONNXPTQ_OBSERVE_AUTO || q->observe > ONNXPTQ_OBSERVE_DEVICE) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot use observe %d: there is no such choice",
+                       q->observe);
+    }
+    if (q->observe == ONNXPTQ_OBSERVE_DEVICE && q->method != ONNXPTQ_METHOD_MAX) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot summarise tensors on the device (--observe) for method %s: that is "
+                       "done for max alone",
+                       oq_method_name(q->method));
+    }
     if (options->runtime.threads < 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot run with %d threads: give 1 or more",
                        options->runtime.threads);

@@ -129,6 +129,20 @@ static void add_extremes(struct oq_statistics *statistics, const struct oq_extre
     statistics->n_finite += n_finite;
 }
 
+static void take_reduction(struct oq_statistics *statistics, const struct oq_observed *tensor,
+                           size_t sample) {
+    const struct oq_reduction *reduction = tensor->reduction;
+    const struct oq_extremes extremes = {.min = reduction->min,
+                                         .max = reduction->max,
+                                         .near_min = reduction->near_min,
+                                         .near_max = reduction->near_max,
+                                         .far_least = reduction->far_least,
+                                         .n_far = reduction->n_finite - reduction->n_near,
+                                         .n_nan = tensor->n_elements - reduction->n_numbers,
+                                         .n_infinite = reduction->n_numbers - reduction->n_finite};
+    add_extremes(statistics, &extremes, reduction->n_finite, sample);
+}
+
 static bool measure(struct oq_statistics *statistics, const struct oq_observed *tensor,
                     size_t sample, struct oq_measure_scratch *scratch) {
     bool counted = scratch != NULL && oq_binner_knows(tensor->type);
@@ -153,6 +167,8 @@ bool oq_statistics_update(struct oq_statistics *statistics, const struct oq_obse
     statistics->seen++;
     if (tensor->n_elements == 0) {
         statistics->n_empty++;
+    } else if (tensor->reduction != NULL) {
+        take_reduction(statistics, tensor, sample);
     } else if (tensor->data != NULL && oq_minmax_knows(tensor->type)) {
         return measure(statistics, tensor, sample, scratch);
     }

@@ -13,6 +13,7 @@ struct watch {
     const struct oq_watch_spec *spec;
     struct oq_statistics *statistics;
     uint32_t *values; /* those of the spec; OQ_NONE where a value turned out to be no tensor */
+    bool *unreduced;  /* whose summary is not left to nodes of the graph */
     size_t sample;    /* first of the current run */
     struct oq_measure_scratch *scratch; /* NULL: no histograms */
     bool out_of_memory;
@@ -46,7 +47,7 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
     struct oq_model *model = NULL;
     uint8_t *bytes = NULL;
     size_t size = 0;
-    OQ_TRY(oq_watch_model_create(spec, watch->values, &model, error));
+    OQ_TRY(oq_watch_model_create(spec, watch->values, watch->unreduced, &model, error));
     enum onnxptq_status status = oq_session_bytes(model, spec->weights, &bytes, &size, error);
     oq_model_destroy(model);
     if (status != ONNXPTQ_OK) {
@@ -70,12 +71,18 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
 
 /* Changes what a session was refused for; false when there is nothing to change. Each change is
  * made once, so the attempts come to an end.
- *   - The runtime refuses an observer on a sequence or an optional, naming one at a time: that one
- *     is dropped.
+ *   - The runtime refuses nodes that summarise a tensor, naming one at a time: an observer takes
+ *     their place. It refuses an observer, on a sequence or an optional: that one is dropped.
  *   - Providers that compile the graph may want shapes that only a first run on CPU can tell. */
 static bool make_way(struct watch *watch, const char *message) {
     const struct oq_watch_spec *spec = watch->spec;
     size_t slot = oq_watch_model_blamed_slot(message, spec->n_values);
+    if (slot != SIZE_MAX && spec->reduce != NULL && !watch->unreduced[slot]) {
+        watch->unreduced[slot] = true;
+        oq_log_message(spec->log, ONNXPTQ_LOG_INFO, "tensor '%s' is read by an observer: %s",
+                       oq_graph_value(spec->graph, spec->values[slot])->name, message);
+        return true;
+    }
     if (slot != SIZE_MAX && watch->values[slot] != OQ_NONE) {
         watch->values[slot] = OQ_NONE;
         return true;
@@ -127,6 +134,7 @@ static enum onnxptq_status run_samples(struct watch *watch, const size_t *sample
                                        struct onnxptq_error *error) {
     watch->sample = samples[0];
     OQ_TRY(oq_data_read(watch->spec->source, samples, n, watch->inputs, error));
+    oq_runtime_tell_run(watch->spec->runtime, watch->spec->stage, samples[0], n);
     enum onnxptq_status status = oq_session_run(watch->session, watch->inputs, NULL, error);
     if (watch->out_of_memory) {
         return oq_fail_memory(error, "the statistics of a tensor");
@@ -153,7 +161,8 @@ static enum onnxptq_status prepare_watch(struct watch *watch, struct onnxptq_err
     const struct oq_watch_spec *spec = watch->spec;
     watch->hook = (struct oq_observer_hook){.observe = observe, .user = watch};
     watch->values = calloc(spec->n_values, sizeof *watch->values);
-    if (watch->values == NULL) {
+    watch->unreduced = calloc(spec->n_values, sizeof *watch->unreduced);
+    if (watch->values == NULL || watch->unreduced == NULL) {
         return oq_fail_memory(error, "the watched tensors");
     }
     for (size_t i = 0; i < spec->n_values; i++) {
@@ -200,6 +209,7 @@ enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statist
     oq_session_destroy(watch.session);
     oq_measure_scratch_destroy(watch.scratch);
     free(watch.inputs);
+    free(watch.unreduced);
     free(watch.values);
     return status;
 }

@@ -25,6 +25,10 @@ struct oq_watch_spec {
     bool histograms;   /* count the elements of float tensors, besides their extremes */
     const char *stage; /* "trace" or "calibrate", for progress and messages */
     const struct oq_log *log;
+    /* One per value, from an earlier trace: tensors of floats are summarised by nodes of the graph,
+     * on the device where they lie, and only numbers come to the host. Not with histograms. NULL:
+     * observers read all elements. */
+    const struct oq_statistics *reduce;
     /* From an earlier trace; NULL: this is the trace, and it runs on CPU where a provider wants
      * shapes that are not known yet. */
     const struct oq_traced_shapes *shapes;

@@ -3,7 +3,9 @@
  */
 #include "calib/watch_model.h"
 
+#include "calib/marks.h"
 #include "calib/session_copy.h"
+#include "calib/watch_reduce.h"
 #include "model/edit.h"
 #include "model/value_info.h"
 
@@ -60,88 +62,139 @@ size_t oq_watch_model_blamed_slot(const char *message, size_t n_slots) {
     return slot < n_slots ? (size_t)slot : SIZE_MAX;
 }
 
-/* ---- Observers ---- */
+/* ---- Sinks: observers, and marks around nodes ---- */
 
-struct watched {
-    uint32_t scope, producer, value;
-    size_t slot;
+/* In the order in which those of one node run. */
+enum sink_kind { SINK_BEGIN, SINK_END, SINK_OBSERVER };
+
+struct sink {
+    uint32_t scope, node; /* that it belongs to, or OQ_NONE: an input */
+    enum sink_kind kind;
+    size_t index;  /* of the mark, or the observer's slot */
+    uint32_t value;
 };
 
-/* Last produced first: the runtime then runs each observer right behind the producer; the other way
+/* Last produced first: the runtime then runs each sink right behind the producer; the other way
  * round it runs all of them at the end and every tensor stays in memory until then. Inputs come
  * last. */
-static int compare_watched(const void *a, const void *b) {
-    const struct watched *one = a, *other = b;
+static int compare_sinks(const void *a, const void *b) {
+    const struct sink *one = a, *other = b;
     if (one->scope != other->scope) {
         return one->scope < other->scope ? -1 : 1;
     }
-    uint32_t first = one->producer == OQ_NONE ? 0 : one->producer + 1;
-    uint32_t second = other->producer == OQ_NONE ? 0 : other->producer + 1;
+    uint32_t first = one->node == OQ_NONE ? 0 : one->node + 1;
+    uint32_t second = other->node == OQ_NONE ? 0 : other->node + 1;
     if (first != second) {
         return first > second ? -1 : 1;
     }
-    return one->slot < other->slot ? 1 : one->slot > other->slot ? -1 : 0;
+    if (one->kind != other->kind) {
+        return one->kind > other->kind ? -1 : 1;
+    }
+    return one->index < other->index ? 1 : one->index > other->index ? -1 : 0;
 }
 
-static struct watched *order_values(const struct oq_graph *graph, const uint32_t *values, size_t n,
-                                    size_t *n_watched) {
-    struct watched *watched = calloc(n > 0 ? n : 1, sizeof *watched);
+/* `values` has n entries. NULL when out of memory. */
+static struct sink *order_sinks(const struct oq_graph *graph, const uint32_t *values, size_t n,
+                                const struct oq_mark *marks, size_t n_marks, size_t *n_sinks) {
+    struct sink *sinks = calloc(n + n_marks + 1, sizeof *sinks);
     size_t used = 0;
-    if (watched == NULL) {
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (values[i] == OQ_NONE) {
-            continue;
+    for (size_t i = 0; sinks != NULL && i < n; i++) {
+        if (values[i] != OQ_NONE) {
+            const struct oq_value *value = oq_graph_value(graph, values[i]);
+            sinks[used++] =
+                (struct sink){value->scope, value->producer, SINK_OBSERVER, i, values[i]};
         }
-        const struct oq_value *value = oq_graph_value(graph, values[i]);
-        watched[used++] = (struct watched){value->scope, value->producer, values[i], i};
     }
-    qsort(watched, used, sizeof *watched, compare_watched);
-    *n_watched = used;
-    return watched;
+    for (size_t i = 0; sinks != NULL && i < n_marks; i++) {
+        const struct oq_mark *mark = &marks[i];
+        sinks[used++] = (struct sink){oq_graph_node(graph, mark->node)->scope, mark->node,
+                                      mark->begins ? SINK_BEGIN : SINK_END, i, mark->value};
+    }
+    if (sinks != NULL) {
+        qsort(sinks, used, sizeof *sinks, compare_sinks);
+    }
+    *n_sinks = used;
+    return sinks;
 }
 
-static bool add_observer(struct oq_model *model, const struct oq_graph *copy,
-                         const struct watched *watched) {
+static bool is_reduced(const struct oq_watch_spec *spec, const bool *unreduced,
+                       const struct sink *sink) {
+    const struct oq_statistics *seen = spec->reduce != NULL ? &spec->reduce[sink->value] : NULL;
+    return seen != NULL && (unreduced == NULL || !unreduced[sink->index]) && seen->seen > 0 &&
+           !seen->type_varies && oq_reducer_knows(seen->type);
+}
+
+/* The model being made, and its own index, which has the ids of the original's, since both hold the
+ * same graphs. */
+struct making {
+    const struct oq_watch_spec *spec;
+    const bool *unreduced;
+    struct oq_model *model;
+    struct oq_graph *graph;
+    struct oq_reducer reducer;
+};
+
+static bool add_observer(struct making *making, const struct sink *sink) {
+    struct oq_model *model = making->model;
+    Onnx__GraphProto *graph = oq_graph_scope(making->graph, sink->scope)->proto;
+    const char *const inputs[] = {oq_graph_value(making->graph, sink->value)->name};
     char name[64];
-    (void)snprintf(name, sizeof name, NODE_PREFIX "%zu", watched->slot);
-    const char *const inputs[] = {oq_graph_value(copy, watched->value)->name};
-    Onnx__NodeProto *node =
-        oq_node_create(model, name, OQ_OBSERVE_DOMAIN, OQ_OBSERVE_TYPE, inputs, 1, NULL, 0);
-    return node != NULL && oq_node_set_int(model, node, "slot", (int64_t)watched->slot) &&
-           oq_graph_append_node(model, oq_graph_scope(copy, watched->scope)->proto, node);
-}
-
-static bool edit_model(struct oq_model *model, const struct oq_graph *copy,
-                       const struct watched *watched, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (!add_observer(model, copy, &watched[i])) {
-            return false;
+    (void)snprintf(name, sizeof name, NODE_PREFIX "%zu", sink->index);
+    if (is_reduced(making->spec, making->unreduced, sink)) {
+        if (making->reducer.names == NULL) {
+            making->reducer = (struct oq_reducer){.model = model, .names = oq_names_create(model)};
         }
+        return making->reducer.names != NULL &&
+               oq_reducer_add(&making->reducer, graph, inputs[0],
+                              making->spec->reduce[sink->value].type, name,
+                              (int64_t)sink->index);
     }
-    return oq_model_import_opset(model, OQ_OBSERVE_DOMAIN, 1);
+    Onnx__NodeProto *node =
+        oq_node_create(model, name, OQ_OWN_DOMAIN, OQ_OBSERVE_TYPE, inputs, 1, NULL, 0);
+    return node != NULL && oq_node_set_int(model, node, "slot", (int64_t)sink->index) &&
+           oq_graph_append_node(model, graph, node);
 }
 
-/* The copy's own index has the ids of the original's, since both hold the same graphs. */
-static enum onnxptq_status add_observers(struct oq_model *model, const struct oq_watch_spec *spec,
-                                         const uint32_t *values, struct onnxptq_error *error) {
-    struct oq_graph *copy = NULL;
+static bool add_sinks(struct making *making, const uint32_t *values, const struct oq_mark *marks,
+                      size_t n_marks) {
     size_t n = 0;
-    OQ_TRY(oq_graph_build(model, &copy, error));
-    struct watched *watched = order_values(copy, values, spec->n_values, &n);
-    bool done = watched != NULL && edit_model(model, copy, watched, n);
-    free(watched);
-    oq_graph_destroy(copy);
-    return done ? ONNXPTQ_OK : oq_fail_memory(error, "the observers of a model");
+    struct sink *sinks =
+        order_sinks(making->graph, values, making->spec->n_values, marks, n_marks, &n);
+    bool done = sinks != NULL && oq_model_import_opset(making->model, OQ_OWN_DOMAIN, 1);
+    for (size_t i = 0; i < n && done; i++) {
+        done = sinks[i].kind == SINK_OBSERVER
+                   ? add_observer(making, &sinks[i])
+                   : oq_mark_append(making->model, making->graph, making->spec->runtime,
+                                    &marks[sinks[i].index]);
+    }
+    free(sinks);
+    return done;
+}
+
+static enum onnxptq_status edit_model(struct making *making, const uint32_t *values,
+                                      struct onnxptq_error *error) {
+    struct oq_mark *marks = NULL;
+    size_t n_marks = 0;
+    OQ_TRY(oq_graph_build(making->model, &making->graph, error));
+    enum onnxptq_status status =
+        oq_marks_list(making->graph, making->spec->runtime, &marks, &n_marks, error);
+    if (status == ONNXPTQ_OK && !add_sinks(making, values, marks, n_marks)) {
+        status = oq_fail_memory(error, "the observers of a model");
+    }
+    free(marks);
+    oq_names_destroy(making->reducer.names);
+    oq_graph_destroy(making->graph);
+    return status;
 }
 
 enum onnxptq_status oq_watch_model_create(const struct oq_watch_spec *spec, const uint32_t *values,
-                                          struct oq_model **out, struct onnxptq_error *error) {
+                                          const bool *unreduced, struct oq_model **out,
+                                          struct onnxptq_error *error) {
     struct oq_model *model = NULL;
     OQ_TRY(oq_session_copy_create(oq_graph_model(spec->graph), spec->runtime, spec->shapes, &model,
                                   error));
-    enum onnxptq_status status = add_observers(model, spec, values, error);
+    struct making making = {.spec = spec, .unreduced = unreduced, .model = model};
+    enum onnxptq_status status = edit_model(&making, values, error);
     if (status != ONNXPTQ_OK) {
         oq_model_destroy(model);
         return status;

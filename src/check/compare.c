@@ -15,6 +15,7 @@ static enum onnxptq_status run_both(const struct comparison *c, const size_t *sa
                                     struct onnxptq_error *error) {
     const struct oq_compare_spec *spec = c->spec;
     OQ_TRY(oq_data_read(spec->source, samples, n, c->inputs, error));
+    oq_runtime_tell_run(spec->runtime, "check", samples[0], n);
     OQ_TRY(oq_prefix(error, oq_session_run(spec->reference, c->inputs, c->reference, error),
                      "cannot check sample %zu: ", samples[0]));
     return oq_prefix(error, oq_session_run(spec->candidate, c->inputs, c->candidate, error),

@@ -29,6 +29,7 @@ void oq_quality_add(struct oq_output_quality *quality, const struct onnxptq_tens
                     const struct onnxptq_tensor *candidate);
 
 struct oq_compare_spec {
+    struct oq_runtime *runtime;
     struct oq_session *reference, *candidate; /* same inputs and outputs */
     struct oq_data_source *source;
     const struct oq_data_runs *runs;

@@ -128,6 +128,19 @@ bool oq_node_set_float(struct oq_model *model, Onnx__NodeProto *node, const char
     return set_attribute(model, node, attribute);
 }
 
+bool oq_node_set_text(struct oq_model *model, Onnx__NodeProto *node, const char *name,
+                      const char *value) {
+    Onnx__AttributeProto *attribute =
+        create_attribute(model, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+    if (attribute == NULL) {
+        return false;
+    }
+    attribute->has_s = 1;
+    attribute->s.len = strlen(value);
+    attribute->s.data = (uint8_t *)oq_arena_strdup(oq_model_arena(model), value);
+    return attribute->s.data != NULL && set_attribute(model, node, attribute);
+}
+
 bool oq_graph_append_node(struct oq_model *model, Onnx__GraphProto *graph, Onnx__NodeProto *node) {
     return append(model, &graph->node, &graph->n_node, node);
 }

@@ -23,6 +23,8 @@ bool oq_node_set_int(struct oq_model *model, Onnx__NodeProto *node, const char *
                      int64_t value);
 bool oq_node_set_float(struct oq_model *model, Onnx__NodeProto *node, const char *name,
                        float value);
+bool oq_node_set_text(struct oq_model *model, Onnx__NodeProto *node, const char *name,
+                      const char *value);
 
 bool oq_graph_add_initializer(struct oq_model *model, Onnx__GraphProto *graph,
                               Onnx__TensorProto *tensor);

@@ -85,7 +85,8 @@ static bool is_duplicate(const struct oq_custom_ops *ops, const struct oq_custom
 }
 
 enum onnxptq_status oq_custom_ops_load(struct oq_custom_ops *ops, const char *const *names,
-                                       size_t n, struct onnxptq_error *error) {
+                                       size_t n, struct oq_activity *activity,
+                                       struct onnxptq_error *error) {
     *ops = (struct oq_custom_ops){0};
     if (n == 0) {
         return ONNXPTQ_OK;
@@ -99,6 +100,7 @@ enum onnxptq_status oq_custom_ops_load(struct oq_custom_ops *ops, const char *co
         enum onnxptq_status status = parse_name(names[i], &next, error);
         bool keep = status == ONNXPTQ_OK && !is_duplicate(ops, &next);
         if (keep) {
+            oq_activity_tell_load(activity, next.name);
             status = load_library(&next, error);
         }
         if (keep && status == ONNXPTQ_OK) {

@@ -9,6 +9,7 @@
 #define OQ_RUNTIME_CUSTOM_OPS_H
 
 #include "base/file.h"
+#include "runtime/activity.h"
 
 #include <onnxruntime_c_api.h>
 
@@ -28,7 +29,8 @@ struct oq_custom_ops {
  * point: dropped. Libraries stay loaded as long as the process: unloading third-party code that may
  * own threads and exit handlers is not safe. */
 enum onnxptq_status oq_custom_ops_load(struct oq_custom_ops *ops, const char *const *names,
-                                       size_t n, struct onnxptq_error *error) OQ_MUST_USE;
+                                       size_t n, struct oq_activity *activity,
+                                       struct onnxptq_error *error) OQ_MUST_USE;
 void oq_custom_ops_reset(struct oq_custom_ops *ops);
 
 /* Calls the entry points in order. */

@@ -1,29 +1,28 @@
 /*
- * The operator onnxptq::Observe: hands each tensor it is given to a hook. One input of any tensor
- * type, no output, attribute `slot`.
+ * The operators onnxptq::Observe and ObserveReduced (session.h): hand each tensor, or what was
+ * computed of it, to a hook.
  */
 #ifndef OQ_RUNTIME_OBSERVE_H
 #define OQ_RUNTIME_OBSERVE_H
 
-#include "runtime/session.h"
+#include "runtime/own_ops.h"
 
-#include <onnxruntime_c_api.h>
-
-/* The runtime keeps the address of the operator and hands it back to each callback, so what a
- * kernel needs rides behind it. Outlives the session. */
-struct oq_observe_op {
-    OrtCustomOp base; /* first member */
+struct oq_observe_kernel {
     const OrtApi *api;
     const struct oq_observer_hook *hook;
-    OrtCustomOpDomain *domain;
+    int64_t slot, type; /* type: of ObserveReduced alone */
 };
 
-/* Fills `op` and registers it with `options`. */
-enum onnxptq_status oq_observe_register(struct oq_observe_op *op, const OrtApi *api,
-                                        const struct oq_observer_hook *hook,
-                                        OrtSessionOptions *options, struct onnxptq_error *error)
-    OQ_MUST_USE;
-/* After the session is gone. */
-void oq_observe_reset(struct oq_observe_op *op);
+OrtStatus *oq_observe_create(const struct oq_own_op *op, const OrtKernelInfo *info, void **kernel);
+OrtStatus *ORT_API_CALL oq_observe_compute(void *kernel, OrtKernelContext *context);
+
+OrtStatus *oq_observe_reduced_create(const struct oq_own_op *op, const OrtKernelInfo *info,
+                                     void **kernel);
+OrtStatus *ORT_API_CALL oq_observe_reduced_compute(void *kernel, OrtKernelContext *context);
+
+#define OQ_OBSERVED_RANK 64 /* at most */
+/* Type, rank, shape (into `shape`) and number of elements of a value. */
+OrtStatus *oq_observe_read_shape(const OrtApi *api, const OrtValue *value,
+                                 struct oq_observed *tensor, int64_t shape[OQ_OBSERVED_RANK]);
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef OQ_RUNTIME_ORT_H
 #define OQ_RUNTIME_ORT_H
 
+#include "runtime/activity.h"
 #include "runtime/custom_ops.h"
 #include "runtime/plugins.h"
 #include "runtime/providers.h"
@@ -27,6 +28,7 @@ struct oq_runtime {
     struct oq_providers providers;
     oq_append_cpu_fn append_cpu; /* NULL: not in this library */
     struct oq_plugins plugins;
+    struct oq_activity activity;
 };
 
 /* OK for NULL; else stores "<formatted text>: <the runtime's message, on one line>" with `status`

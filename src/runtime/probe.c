@@ -161,12 +161,30 @@ static enum onnxptq_status drop_own(const struct oq_runtime *runtime, struct oq_
     return status;
 }
 
-static enum onnxptq_status find_libraries(const struct oq_runtime *runtime,
-                                          struct oq_probe_list *list, struct onnxptq_error *error) {
+static enum onnxptq_status keep_libraries(struct oq_activity *activity,
+                                          const struct oq_probe_list *list,
+                                          struct onnxptq_error *error) {
+    if (activity->library_of == NULL) {
+        activity->library_of = oq_map_create();
+    }
+    bool kept = activity->library_of != NULL;
+    for (size_t i = 0; i < list->n && kept; i++) {
+        const struct oq_probe_entry *entry = &list->entries[i];
+        if (entry->library != OQ_NO_LIBRARY) {
+            kept = oq_map_put_copy(activity->library_of, entry->op_name, strlen(entry->op_name),
+                                   entry->library);
+        }
+    }
+    return kept ? ONNXPTQ_OK : oq_fail_memory(error, "the list of operators");
+}
+
+static enum onnxptq_status find_libraries(struct oq_runtime *runtime, struct oq_probe_list *list,
+                                          struct onnxptq_error *error) {
     for (size_t i = 0; i < oq_runtime_n_libraries(runtime); i++) {
         OQ_TRY(ask_library(runtime, i, list, error));
     }
-    return drop_own(runtime, list, error);
+    OQ_TRY(drop_own(runtime, list, error));
+    return keep_libraries(&runtime->activity, list, error);
 }
 
 static enum onnxptq_status copy_results(const struct oq_probe_list *list,
@@ -191,7 +209,7 @@ static enum onnxptq_status copy_results(const struct oq_probe_list *list,
 }
 
 static enum onnxptq_status probe(struct oq_runtime *runtime, const struct oq_graph *graph,
-                                 bool with_libraries, struct oq_probe_result **results, size_t *n,
+                                 struct oq_probe_result **results, size_t *n,
                                  struct onnxptq_error *error) {
     struct oq_probe_list list;
     enum onnxptq_status status = oq_probe_list_build(graph, &list, error);
@@ -204,7 +222,7 @@ static enum onnxptq_status probe(struct oq_runtime *runtime, const struct oq_gra
     if (status == ONNXPTQ_OK) {
         status = find_plugins(runtime, &list, error);
     }
-    if (status == ONNXPTQ_OK && with_libraries) {
+    if (status == ONNXPTQ_OK) {
         status = find_libraries(runtime, &list, error);
     }
     if (status == ONNXPTQ_OK) {
@@ -217,7 +235,7 @@ static enum onnxptq_status probe(struct oq_runtime *runtime, const struct oq_gra
 enum onnxptq_status oq_probe_operators(struct oq_runtime *runtime, const struct oq_graph *graph,
                                        struct oq_probe_result **results, size_t *n,
                                        struct onnxptq_error *error) {
-    return probe(runtime, graph, true, results, n, error);
+    return probe(runtime, graph, results, n, error);
 }
 
 /* ---- The message ---- */
@@ -291,7 +309,7 @@ enum onnxptq_status oq_probe_require_all(struct oq_runtime *runtime, const struc
                                          struct onnxptq_error *error) {
     struct oq_probe_result *results = NULL;
     size_t n = 0;
-    OQ_TRY(probe(runtime, graph, false, &results, &n, error));
+    OQ_TRY(probe(runtime, graph, &results, &n, error));
     enum onnxptq_status status = ONNXPTQ_OK;
     for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
         if (!results[i].runnable) {

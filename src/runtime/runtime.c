@@ -150,7 +150,7 @@ static enum onnxptq_status open_runtime(struct oq_runtime *runtime,
     OQ_TRY(create_environment(runtime, error));
     OQ_TRY(oq_providers_parse(&runtime->providers, runtime->api, options, error));
     OQ_TRY(oq_custom_ops_load(&runtime->custom_ops, options->custom_op_libraries,
-                              options->n_custom_op_libraries, error));
+                              options->n_custom_op_libraries, &runtime->activity, error));
     return oq_domains_check(runtime, error);
 }
 
@@ -163,6 +163,9 @@ enum onnxptq_status oq_runtime_open(const struct onnxptq_runtime_options *option
     }
     runtime->log = log;
     runtime->threads = options->threads;
+    runtime->activity.tell = options->activity;
+    runtime->activity.user = options->activity_user;
+    oq_activity_tell_load(&runtime->activity, NULL);
     enum onnxptq_status status = open_runtime(runtime, options, error);
     if (status != ONNXPTQ_OK) {
         oq_runtime_close(runtime);
@@ -182,6 +185,7 @@ void oq_runtime_close(struct oq_runtime *runtime) {
     oq_custom_ops_reset(&runtime->custom_ops);
     oq_providers_reset(&runtime->providers);
     oq_plugins_reset(&runtime->plugins);
+    oq_map_destroy(runtime->activity.library_of);
     free(runtime->path);
     free(runtime);
 }
@@ -227,6 +231,23 @@ bool oq_runtime_has_own_memory(const struct oq_runtime *runtime) {
         }
     }
     return false;
+}
+
+void oq_runtime_tell_run(struct oq_runtime *runtime, const char *stage, size_t first_sample,
+                         size_t n_samples) {
+    oq_activity_tell_run(&runtime->activity, stage, first_sample, n_samples);
+}
+
+bool oq_runtime_wants_marks(const struct oq_runtime *runtime) {
+    return runtime->activity.tell != NULL && !oq_runtime_has_accelerators(runtime);
+}
+
+const char *oq_runtime_library_of(const struct oq_runtime *runtime, const char *op_name) {
+    size_t index;
+    return runtime->activity.library_of != NULL &&
+                   oq_map_get_name(runtime->activity.library_of, op_name, &index)
+               ? oq_runtime_library_name(runtime, index)
+               : NULL;
 }
 
 bool oq_runtime_has_accelerators(const struct oq_runtime *runtime) {

@@ -41,6 +41,17 @@ void oq_runtime_describe_provider(const struct oq_runtime *runtime, size_t index
 bool oq_runtime_calls_plugin(const struct oq_runtime *runtime, const char *domain,
                              const char *type);
 
+/* The library that has a custom operator ("domain::Type"), as the user wrote it; NULL: none of
+ * them, or not known yet. Known once the model's operators have been probed (probe.h). */
+const char *oq_runtime_library_of(const struct oq_runtime *runtime, const char *op_name);
+
+/* Tells the caller's activity callback which run comes next. */
+void oq_runtime_tell_run(struct oq_runtime *runtime, const char *stage, size_t first_sample,
+                         size_t n_samples);
+/* True when sessions are to tell which custom operator runs: somebody listens, and marks would not
+ * come between the nodes that a provider compiles together. */
+bool oq_runtime_wants_marks(const struct oq_runtime *runtime);
+
 /* True when tensors of one of the providers do not lie in host memory. */
 bool oq_runtime_has_own_memory(const struct oq_runtime *runtime);
 

@@ -170,9 +170,8 @@ static enum onnxptq_status load_model(struct oq_session *session, struct oq_runt
                                       const struct oq_session_spec *spec,
                                       OrtSessionOptions *options, struct onnxptq_error *error) {
     const OrtApi *api = session->api;
-    if (spec->hook != NULL) {
-        OQ_TRY(oq_observe_register(&session->observe, api, spec->hook, options, error));
-    }
+    OQ_TRY(oq_own_ops_register(&session->own, api, spec->hook, &runtime->activity, options, error));
+    oq_activity_tell_run(&runtime->activity, session->purpose, 0, 0);
     OrtStatus *ort = api->SetUserLoggingFunction(options, log_message, &session->logger);
     if (ort == NULL) {
         ort = api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_WARNING);
@@ -274,7 +273,7 @@ void oq_session_destroy(struct oq_session *session) {
     if (session->memory != NULL) {
         session->api->ReleaseMemoryInfo(session->memory);
     }
-    oq_observe_reset(&session->observe);
+    oq_own_ops_reset(&session->own);
     (void)pthread_mutex_destroy(&session->logger.lock);
     free(session->purpose);
     free(session);

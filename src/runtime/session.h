@@ -6,6 +6,16 @@
 
 #include "runtime/runtime.h"
 
+/* A tensor of floats summarised by nodes of the graph, where it lies. "Near" are those that are
+ * finite and below a limit that the graph's maker chose; a minimum is infinite, a maximum negative
+ * infinite, where there are none. */
+struct oq_reduction {
+    double min, max;                      /* of the finite elements */
+    double near_min, near_max;            /* of the near ones */
+    double far_least;                     /* least magnitude of the finite ones that are not near */
+    uint64_t n_finite, n_near, n_numbers; /* n_numbers: all but NaN */
+};
+
 /* What an observer sees: one tensor, each time it is produced. `data` is any element type; strings
  * and tensors that do not lie in host memory come with data NULL. */
 struct oq_observed {
@@ -15,6 +25,7 @@ struct oq_observed {
     const int64_t *shape;
     size_t n_elements;
     const void *data;
+    const struct oq_reduction *reduction; /* instead of data, or NULL */
     /* Runs fn(arg, i) for i in [0, n) on the session's threads; returns when all are done. */
     void (*parallel_for)(const struct oq_observed *self, size_t n, void (*fn)(void *arg, size_t i),
                          void *arg);
@@ -23,8 +34,15 @@ struct oq_observed {
 
 /* The in-process operator: domain "onnxptq", type "Observe", one input of any tensor type, no
  * output, attribute `slot`. */
-#define OQ_OBSERVE_DOMAIN "onnxptq"
+#define OQ_OWN_DOMAIN "onnxptq"
 #define OQ_OBSERVE_TYPE "Observe"
+/* The same for a tensor that was summarised already, so that only numbers leave the device. Inputs:
+ * its shape (int64), {min, max, near_min, near_max, far_least} (float or double), {n_finite,
+ * n_near, n_numbers} (int64); attributes `slot`, and `type` of the elements. */
+#define OQ_OBSERVE_REDUCED_TYPE "ObserveReduced"
+/* One input of any tensor type; text attributes `node`, `op` and `library` tell that this node
+ * begins (onnxptq_activity), none that the last one has ended. */
+#define OQ_MARK_TYPE "Mark"
 struct oq_observer_hook {
     /* Called from the run, one call at a time for the nodes of one graph. Return false to fail the
      * run. */

@@ -4,7 +4,7 @@
 #ifndef OQ_RUNTIME_SESSION_STATE_H
 #define OQ_RUNTIME_SESSION_STATE_H
 
-#include "runtime/observe.h"
+#include "runtime/own_ops.h"
 #include "runtime/session.h"
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ struct oq_session {
     struct oq_session_edge inputs, outputs;
     void **copies;   /* of inputs at odd addresses; one per input */
     size_t smallest; /* output that costs least to fetch */
-    struct oq_observe_op observe;
+    struct oq_own_ops own;
     struct oq_session_logger logger;
 };
 

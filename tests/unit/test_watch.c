@@ -369,7 +369,7 @@ static void test_observers_stand_in_reverse_order(void **state) {
         .n_values = bench.n_values,
     };
     struct oq_model *copy = NULL;
-    assert_int_equal(oq_watch_model_create(&spec, bench.values, &copy, &error), ONNXPTQ_OK);
+    assert_int_equal(oq_watch_model_create(&spec, bench.values, NULL, &copy, &error), ONNXPTQ_OK);
     const Onnx__GraphProto *graph = oq_test_main_graph(copy);
     assert_int_equal(graph->n_node, 7);
     for (size_t i = 0; i < 4; i++) {
