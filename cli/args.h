@@ -21,10 +21,10 @@ struct shape_list {
 struct args {
     const struct command *command;
     const char *model;
-    bool json, quiet, verbose, force, help, version;
+    bool json, quiet, verbose, force, help, version, in_process;
 
     const char *output, *data, *target, *ort_library;
-    uint64_t random_samples, seed, samples, batch, threads;
+    uint64_t random_samples, seed, samples, batch, threads, timeout;
     uint64_t external_threshold, external_above;
     int method; /* -1: not given */
     int size_rules, foreign_edges, external_data, observe;
@@ -91,7 +91,8 @@ bool args_parse(struct console *console, const struct command *command, int argc
 void args_reset(struct args *args);
 
 /* What both commands take. */
-void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *runtime);
+void args_fill_runtime(const struct args *args, const struct console *console,
+                       struct onnxptq_runtime_options *runtime);
 
 /* False for options that say all by their name. */
 bool takes_value(const struct option_row *row);

@@ -85,6 +85,13 @@ static const struct option_row options[] = {
      "the ONNX Runtime library (default: $ONNXPTQ_ORT_LIB, then the one\n"
      "configured at build time, then the loader's)"},
 
+    {FOR_ALL, NULL, 0, "timeout", "SECONDS", VALUE_COUNT, FIELD(timeout), NULL,
+     "end the command when one custom operator, or one run, takes longer\n"
+     "(default: no limit)"},
+    {FOR_ALL, NULL, 0, "in-process", NULL, VALUE_FLAG, FIELD(in_process), NULL,
+     "run in this process, for debuggers: a library that crashes takes\n"
+     "the command with it"},
+
     {FOR_ALL, "Quantization", 0, "target", "NAME", VALUE_TEXT, FIELD(target), NULL,
      "where the result will run: tensorrt (default) or onnxruntime"},
     {FOR_QUANTIZE, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,

@@ -108,7 +108,7 @@ enum exit_code inspect_command(struct console *console, struct args *args) {
     struct onnxptq_runtime_options runtime;
     struct onnxptq_inspector *inspector = NULL;
     struct onnxptq_error error;
-    args_fill_runtime(args, &runtime);
+    args_fill_runtime(args, console, &runtime);
     if (onnxptq_inspect(args->model, args->target, &runtime, &inspector, &error) != ONNXPTQ_OK) {
         return console_fail(console, &error, "onnxptq inspect --help");
     }

@@ -32,9 +32,6 @@ static void draw(const struct console *console, double elapsed, size_t done, siz
 
 bool console_progress(void *user, const char *stage, size_t done, size_t total) {
     struct console *console = user;
-    if (console->worker != NULL) {
-        console->worker->n_done = done;
-    }
     if (!console->terminal || console->quiet) {
         return !signals_interrupted();
     }

@@ -6,8 +6,11 @@
 
 #include <math.h>
 
-void args_fill_runtime(const struct args *args, struct onnxptq_runtime_options *runtime) {
+void args_fill_runtime(const struct args *args, const struct console *console,
+                       struct onnxptq_runtime_options *runtime) {
     onnxptq_runtime_options_init(runtime);
+    runtime->activity = console->worker != NULL ? worker_tell_activity : NULL;
+    runtime->activity_user = console->worker;
     runtime->ort_library = args->ort_library;
     runtime->custom_op_libraries = args->libraries.items;
     runtime->n_custom_op_libraries = args->libraries.n;
@@ -135,7 +138,7 @@ enum exit_code quantize_command(struct console *console, struct args *args) {
     struct onnxptq_quantize_options options;
     struct onnxptq_error error = {0};
     struct onnxptq_job *job = NULL;
-    args_fill_runtime(args, &runtime);
+    args_fill_runtime(args, console, &runtime);
     fill_options(args, &runtime, console, &options);
     enum onnxptq_status status = onnxptq_job_create(&options, &job, &error);
     if (status == ONNXPTQ_OK) {

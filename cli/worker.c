@@ -3,15 +3,14 @@
  */
 #include "worker.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef __linux__
@@ -23,7 +22,7 @@
 void worker_tell_doing(struct worker_state *state, const char *doing) {
     if (state != NULL) {
         snprintf(state->doing, sizeof state->doing, "%s", doing);
-        state->n_done = 0;
+        state->steps++;
     }
 }
 
@@ -51,6 +50,22 @@ void worker_tell_model(struct worker_state *state, const struct onnxptq_report *
     }
 }
 
+/* Strings are empty where there is none. */
+static void copy_text(char *to, size_t size, const char *from) {
+    snprintf(to, size, "%s", from != NULL ? from : "");
+}
+
+void worker_tell_activity(void *user, const struct onnxptq_activity *activity) {
+    struct worker_state *state = user;
+    copy_text(state->node, sizeof state->node, activity->node);
+    copy_text(state->op, sizeof state->op, activity->op);
+    copy_text(state->current_library, sizeof state->current_library, activity->library);
+    copy_text(state->stage, sizeof state->stage, activity->stage);
+    state->first_sample = activity->first_sample;
+    state->n_samples = activity->n_samples;
+    state->steps++;
+}
+
 /* ---- Signals to the parent ----------------------------------------------------------------- */
 
 static volatile pid_t worker_process; /* a signal handler has no other way to know */
@@ -73,12 +88,19 @@ static void list_stopping_signals(sigset_t *set) {
     sigaddset(set, SIGHUP);
 }
 
+static void wake(int number) {
+    (void)number; /* ends the parent's sleep */
+}
+
 static void pass_signals_on(void) {
     struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    struct sigaction end = {.sa_handler = wake, .sa_flags = SA_NOCLDSTOP};
+    sigemptyset(&end.sa_mask);
+    sigaction(SIGCHLD, &end, NULL);
 }
 
 /* A worker without a parent stops at its next step. */
@@ -105,104 +127,14 @@ static pid_t start_worker(struct console *console, struct worker_state *state) {
     } else if (process > 0) {
         worker_process = process;
         pass_signals_on();
+        sigset_t child;
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        sigprocmask(SIG_BLOCK, &child, NULL);
+        sigaddset(&before, SIGCHLD);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     return process;
-}
-
-/* ---- After its death ----------------------------------------------------------------------- */
-
-/* Temporary files lie beside the output: its name (of which the system may not take all), the
- * worker's number, something random, ".tmp". */
-static bool is_temporary(const char *name, const char *output) {
-    enum { LONGEST_STEM = 200 };
-    char process[16];
-    size_t length = strlen(name), stem = strnlen(output, LONGEST_STEM);
-    int digits = snprintf(process, sizeof process, ".%d.", (int)worker_process);
-    return length > stem + 4 && strncmp(name, output, stem) == 0 &&
-           strncmp(name + stem, process, (size_t)digits) == 0 &&
-           strcmp(name + length - 4, ".tmp") == 0;
-}
-
-static void remove_file(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (length > 0 && (size_t)length < sizeof path) {
-        unlink(path);
-    }
-}
-
-static void remove_beside(const char *output) {
-    const char *slash = strrchr(output, '/');
-    char *folder = slash == NULL     ? strdup(".")
-                   : slash == output ? strdup("/")
-                                     : strndup(output, (size_t)(slash - output));
-    DIR *entries = folder != NULL ? opendir(folder) : NULL;
-    struct dirent *entry = NULL;
-    while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        if (is_temporary(entry->d_name, slash != NULL ? slash + 1 : output)) {
-            remove_file(folder, entry->d_name);
-        }
-    }
-    if (entries != NULL) {
-        closedir(entries);
-    }
-    free(folder);
-}
-
-/* They lie beside the file that a link leads to; those of its weights, when they are kept outside,
- * beside the link. */
-static void remove_leftovers(const char *output) {
-    char data[PATH_MAX];
-    char *target = realpath(output, NULL);
-    int length = snprintf(data, sizeof data, "%s.data", output);
-    remove_beside(target != NULL ? target : output);
-    if (length > 0 && (size_t)length < sizeof data) {
-        remove_beside(data);
-    }
-    free(target);
-}
-
-static const char *describe_end(int status, char *text, size_t size) {
-    if (WIFSIGNALED(status)) {
-        snprintf(text, size, "was killed by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    } else {
-        snprintf(text, size, "ended by itself with exit code %d", WEXITSTATUS(status));
-    }
-    return text;
-}
-
-static enum exit_code explain_death(struct console *console, const struct worker_state *state,
-                                    int status) {
-    char end[96];
-    describe_end(status, end, sizeof end);
-    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGALRM) {
-        return console_fail_text(console, ONNXPTQ_ERROR_CANCELLED, NULL, INTERRUPTED);
-    }
-    if (number == SIGKILL) {
-        return console_fail_text(
-            console, ONNXPTQ_ERROR_MEMORY, NULL,
-            "cannot finish: the process that ran '%s' %s; the system may be out "
-            "of memory",
-            state->doing, end);
-    }
-    if (state->libraries[0] == '\0') {
-        return console_fail_text(
-            console, ONNXPTQ_ERROR_RUNTIME, NULL,
-            "cannot finish: the process that ran '%s' %s after %zu samples; no "
-            "custom operator library was loaded: ONNX Runtime or onnxptq is to "
-            "blame, please report it",
-            state->doing, end, state->n_done);
-    }
-    bool known = state->operators[0] != '\0';
-    return console_fail_text(
-        console, ONNXPTQ_ERROR_LIBRARY, NULL,
-        "cannot finish: the process that ran '%s' %s after %zu samples; look for "
-        "the fault in the custom operator libraries %s%s%s",
-        state->doing, end, state->n_done, state->libraries, known ? ", whose nodes are " : "",
-        state->operators);
 }
 
 /* ---- Run ----------------------------------------------------------------------------------- */
@@ -216,29 +148,86 @@ static enum exit_code run_here(struct console *console, struct args *args) {
     return code;
 }
 
-static enum exit_code wait_for(struct console *console, const struct args *args,
-                               const struct worker_state *state) {
-    int status = 0;
-    while (waitpid(worker_process, &status, 0) == -1) {
-        if (errno != EINTR) {
-            return console_fail_text(console, ONNXPTQ_ERROR_INTERNAL, NULL,
-                                     "cannot wait for the worker: %s", strerror(errno));
+/* ---- Waiting ------------------------------------------------------------------------------- */
+
+/* How long unloading libraries may take once all is done. */
+#define SECONDS_TO_UNLOAD 10
+
+static double now(void) {
+    struct timespec time = {0};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Until the worker has ended, or the time is up. False in the latter case. SIGCHLD is blocked but
+ * while this sleeps. */
+static bool sleep_until_end(double seconds, int *status) {
+    struct timespec time = {.tv_sec = (time_t)seconds,
+                            .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    sigset_t open;
+    sigprocmask(SIG_BLOCK, NULL, &open);
+    sigdelset(&open, SIGCHLD);
+    pid_t ended = waitpid(worker_process, status, WNOHANG);
+    if (ended == 0) {
+        pselect(0, NULL, NULL, NULL, &time, &open);
+        ended = waitpid(worker_process, status, WNOHANG);
+    }
+    return ended != 0;
+}
+
+/* Code of others that does not get on is ended; ours may take as long as it needs. */
+static void wait_for_end(const struct worker_state *state, unsigned long timeout,
+                         struct worker_end *end) {
+    unsigned steps = state->steps;
+    bool finished = false;
+    double since = now();
+    while (!sleep_until_end(0.1, &end->status)) {
+        if (steps != state->steps || finished != state->finished) {
+            steps = state->steps;
+            finished = state->finished;
+            since = now();
+        }
+        bool theirs = finished || state->stage[0] != '\0';
+        double limit = finished ? SECONDS_TO_UNLOAD : (double)timeout;
+        if (theirs && limit > 0 && now() - since > limit) {
+            *end = (struct worker_end){.timed_out = true, .seconds = timeout};
+            kill(worker_process, SIGKILL);
+            while (waitpid(worker_process, &end->status, 0) == -1 && errno == EINTR) {
+            }
+            return;
         }
     }
+}
+
+static enum exit_code wait_for(struct console *console, const struct args *args,
+                               const struct worker_state *state) {
+    struct worker_end end = {0};
+    wait_for_end(state, (unsigned long)args->timeout, &end);
     if (state->finished) {
         /* A library may crash when it is unloaded, which changes nothing any more. */
-        return WIFEXITED(status) ? (enum exit_code)WEXITSTATUS(status) : state->code;
+        return WIFEXITED(end.status) ? (enum exit_code)WEXITSTATUS(end.status) : state->code;
     }
     if (args->output != NULL) {
-        remove_leftovers(args->output);
+        worker_remove_leftovers(args->output, worker_process);
     }
-    return explain_death(console, state, status);
+    return worker_explain(console, state, &end);
+}
+
+/* NULL: there is none. */
+static struct worker_state *map_state(void) {
+    void *state = mmap(NULL, sizeof(struct worker_state), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return state == MAP_FAILED ? NULL : state;
 }
 
 enum exit_code worker_run(struct console *console, struct args *args) {
-    struct worker_state *state =
-        mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (state == MAP_FAILED) {
+    if (args->in_process && args->timeout > 0) {
+        return console_fail_text(console, ONNXPTQ_ERROR_USAGE, "onnxptq --help",
+                                 "cannot use --timeout with --in-process: it takes a process of "
+                                 "its own to end what hangs; leave one of them out");
+    }
+    struct worker_state *state = args->in_process ? NULL : map_state();
+    if (state == NULL) {
         return run_here(console, args);
     }
     for (size_t i = 0; i < args->libraries.n; i++) {

@@ -19,7 +19,7 @@ foreach(source ${op_sources})
     add_library(op_${name} MODULE ${source})
     target_compile_options(op_${name} PRIVATE ${onnxptq_warnings})
     target_include_directories(op_${name} SYSTEM PRIVATE ${ORT_INCLUDE_DIR})
-    target_link_libraries(op_${name} PRIVATE Threads::Threads m)
+    target_link_libraries(op_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
     set_target_properties(op_${name} PROPERTIES
         C_VISIBILITY_PRESET default
         OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test-ops)

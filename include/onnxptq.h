@@ -144,11 +144,11 @@ typedef bool (*onnxptq_progress_fn)(void *user, const char *stage, size_t done, 
  * process of its own can say what that process was doing when it died or hung. Called at each of
  * these steps, not at regular times. Texts are valid for the call. */
 struct onnxptq_activity {
-    const char *stage;   /* "load", "trace", "calibrate", "check", ... */
+    const char *stage;   /* "load", "trace", "calibrate", "check", ...; NULL: none of it, for now */
     size_t first_sample; /* of the run that is about to begin or going on */
     size_t n_samples;    /* 0: no run; a model is loaded, or a library */
-    const char *node;    /* the custom operator that runs, while one does, and its type; told where */
-    const char *op;      /* the model runs on CPU alone */
+    const char *node; /* the custom operator that runs, while one does, and its type; told where */
+    const char *op;   /* the model runs on CPU alone */
     const char *library; /* that has the operator, or is loaded; NULL: none of the user's */
 };
 typedef void (*onnxptq_activity_fn)(void *user, const struct onnxptq_activity *activity);

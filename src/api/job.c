@@ -2,6 +2,7 @@
  * Running a job's stages in order, and the entry points that do.
  */
 #include "api/job.h"
+#include "api/blame.h"
 
 #include <stdlib.h>
 
@@ -49,7 +50,7 @@ static enum onnxptq_status advance(struct onnxptq_job *job, enum step step,
         enum onnxptq_status status = run_stage(job, &stages[job->next_stage], error);
         if (status != ONNXPTQ_OK) {
             job->failed = true;
-            return status;
+            return oq_blame_library(job->graph, job->runtime, status, error);
         }
         job->next_stage++;
     }

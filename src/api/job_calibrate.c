@@ -4,6 +4,7 @@
 #include "api/job.h"
 #include "calib/watch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* How many tensors with non-finite values are named, before they are only counted. */
@@ -30,6 +31,22 @@ static void note_samples(struct onnxptq_job *job, const struct oq_data_runs *run
     }
 }
 
+#define MAKER_SIZE 512
+
+/* ", which node 'n' of library 'l' wrote,"; empty for what none of a user's library did. */
+static const char *name_maker(const struct onnxptq_job *job, uint32_t value,
+                              char text[MAKER_SIZE]) {
+    uint32_t producer = oq_graph_value(job->graph, value)->producer;
+    const struct oq_node *node = producer != OQ_NONE ? oq_graph_node(job->graph, producer) : NULL;
+    const char *library = node != NULL ? oq_runtime_library_of(job->runtime, node->op_name) : NULL;
+    text[0] = '\0';
+    if (library != NULL) {
+        (void)snprintf(text, MAKER_SIZE, ", which node '%s' of library '%s' wrote,", node->name,
+                       library);
+    }
+    return text;
+}
+
 static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size_t n,
                            const struct oq_statistics *seen) {
     size_t n_found = 0;
@@ -38,12 +55,14 @@ static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size
         if (count == 0 || ++n_found > MAX_NAMED) {
             continue;
         }
+        char maker[MAKER_SIZE];
         oq_report_add_note(
             &job->report,
-            "tensor '%s' held %llu NaN and %llu infinite values, first at sample %zu; "
+            "tensor '%s'%s held %llu NaN and %llu infinite values, first at sample %zu; "
             "its range leaves them out",
-            oq_graph_value(job->graph, values[i])->name, (unsigned long long)seen[i].n_nan,
-            (unsigned long long)seen[i].n_infinite, seen[i].first_nonfinite_sample);
+            oq_graph_value(job->graph, values[i])->name, name_maker(job, values[i], maker),
+            (unsigned long long)seen[i].n_nan, (unsigned long long)seen[i].n_infinite,
+            seen[i].first_nonfinite_sample);
     }
     if (n_found > MAX_NAMED) {
         oq_report_add_note(&job->report, "%zu more tensors held values that are not finite",

@@ -21,6 +21,8 @@
  * (range.h). In float16, which ends at 65504, far is from 65024 on. */
 #define OQ_FAR_EXPONENT 24
 #define OQ_FAR_EXPONENT_F16 15
+#define OQ_FAR_LEAST 16777216.0
+#define OQ_FAR_LEAST_F16 65024.0
 
 /* Of the finite elements; min > max while there are none. 64-bit integers are rounded to double,
  * which keeps their order. Integers are never far. */

@@ -64,33 +64,54 @@ size_t oq_watch_model_blamed_slot(const char *message, size_t n_slots) {
 
 /* ---- Sinks: observers, and marks around nodes ---- */
 
-/* In the order in which those of one node run. */
-enum sink_kind { SINK_BEGIN, SINK_END, SINK_OBSERVER };
-
 struct sink {
-    uint32_t scope, node; /* that it belongs to, or OQ_NONE: an input */
-    enum sink_kind kind;
-    size_t index;  /* of the mark, or the observer's slot */
+    uint32_t scope;
+    uint64_t place;             /* in a run: later ones are larger */
+    const struct oq_mark *mark; /* NULL: an observer */
+    size_t slot;
     uint32_t value;
 };
 
-/* Last produced first: the runtime then runs each sink right behind the producer; the other way
- * round it runs all of them at the end and every tensor stays in memory until then. Inputs come
- * last. */
+/* Inputs come first, outputs last; around a node run "begins", "has ended", its results' observers.
+ */
+#define PLACE_INPUT 0
+#define PLACE_OUTPUT UINT64_MAX
+static uint64_t place_of(uint32_t node, enum oq_mark_kind kind) {
+    return ((uint64_t)node + 1) * 4 + (uint64_t)kind;
+}
+
+/* Last produced first: the runtime then runs each sink right behind the producer (marks.h); the
+ * other way round it runs all of them at the end and every tensor stays in memory until then. */
 static int compare_sinks(const void *a, const void *b) {
     const struct sink *one = a, *other = b;
     if (one->scope != other->scope) {
         return one->scope < other->scope ? -1 : 1;
     }
-    uint32_t first = one->node == OQ_NONE ? 0 : one->node + 1;
-    uint32_t second = other->node == OQ_NONE ? 0 : other->node + 1;
-    if (first != second) {
-        return first > second ? -1 : 1;
+    if (one->place != other->place) {
+        return one->place > other->place ? -1 : 1;
     }
-    if (one->kind != other->kind) {
-        return one->kind > other->kind ? -1 : 1;
-    }
-    return one->index < other->index ? 1 : one->index > other->index ? -1 : 0;
+    return one->slot < other->slot ? 1 : one->slot > other->slot ? -1 : 0;
+}
+
+static struct sink observer_sink(const struct oq_graph *graph, uint32_t id, size_t slot) {
+    const struct oq_value *value = oq_graph_value(graph, id);
+    return (struct sink){.scope = value->scope,
+                         .place = value->producer == OQ_NONE
+                                      ? PLACE_INPUT
+                                      : place_of(value->producer, OQ_MARK_OUTPUT),
+                         .slot = slot,
+                         .value = id};
+}
+
+static struct sink mark_sink(const struct oq_graph *graph, const struct oq_mark *mark,
+                             size_t slot) {
+    bool output = mark->kind == OQ_MARK_OUTPUT;
+    return (struct sink){.scope = output ? oq_graph_value(graph, mark->value)->scope
+                                         : oq_graph_node(graph, mark->node)->scope,
+                         .place = output ? PLACE_OUTPUT : place_of(mark->node, mark->kind),
+                         .mark = mark,
+                         .slot = slot,
+                         .value = mark->value};
 }
 
 /* `values` has n entries. NULL when out of memory. */
@@ -100,15 +121,11 @@ static struct sink *order_sinks(const struct oq_graph *graph, const uint32_t *va
     size_t used = 0;
     for (size_t i = 0; sinks != NULL && i < n; i++) {
         if (values[i] != OQ_NONE) {
-            const struct oq_value *value = oq_graph_value(graph, values[i]);
-            sinks[used++] =
-                (struct sink){value->scope, value->producer, SINK_OBSERVER, i, values[i]};
+            sinks[used++] = observer_sink(graph, values[i], i);
         }
     }
     for (size_t i = 0; sinks != NULL && i < n_marks; i++) {
-        const struct oq_mark *mark = &marks[i];
-        sinks[used++] = (struct sink){oq_graph_node(graph, mark->node)->scope, mark->node,
-                                      mark->begins ? SINK_BEGIN : SINK_END, i, mark->value};
+        sinks[used++] = mark_sink(graph, &marks[i], i);
     }
     if (sinks != NULL) {
         qsort(sinks, used, sizeof *sinks, compare_sinks);
@@ -120,7 +137,7 @@ static struct sink *order_sinks(const struct oq_graph *graph, const uint32_t *va
 static bool is_reduced(const struct oq_watch_spec *spec, const bool *unreduced,
                        const struct sink *sink) {
     const struct oq_statistics *seen = spec->reduce != NULL ? &spec->reduce[sink->value] : NULL;
-    return seen != NULL && (unreduced == NULL || !unreduced[sink->index]) && seen->seen > 0 &&
+    return seen != NULL && (unreduced == NULL || !unreduced[sink->slot]) && seen->seen > 0 &&
            !seen->type_varies && oq_reducer_knows(seen->type);
 }
 
@@ -139,19 +156,18 @@ static bool add_observer(struct making *making, const struct sink *sink) {
     Onnx__GraphProto *graph = oq_graph_scope(making->graph, sink->scope)->proto;
     const char *const inputs[] = {oq_graph_value(making->graph, sink->value)->name};
     char name[64];
-    (void)snprintf(name, sizeof name, NODE_PREFIX "%zu", sink->index);
+    (void)snprintf(name, sizeof name, NODE_PREFIX "%zu", sink->slot);
     if (is_reduced(making->spec, making->unreduced, sink)) {
         if (making->reducer.names == NULL) {
             making->reducer = (struct oq_reducer){.model = model, .names = oq_names_create(model)};
         }
         return making->reducer.names != NULL &&
                oq_reducer_add(&making->reducer, graph, inputs[0],
-                              making->spec->reduce[sink->value].type, name,
-                              (int64_t)sink->index);
+                              making->spec->reduce[sink->value].type, name, (int64_t)sink->slot);
     }
     Onnx__NodeProto *node =
         oq_node_create(model, name, OQ_OWN_DOMAIN, OQ_OBSERVE_TYPE, inputs, 1, NULL, 0);
-    return node != NULL && oq_node_set_int(model, node, "slot", (int64_t)sink->index) &&
+    return node != NULL && oq_node_set_int(model, node, "slot", (int64_t)sink->slot) &&
            oq_graph_append_node(model, graph, node);
 }
 
@@ -162,10 +178,9 @@ static bool add_sinks(struct making *making, const uint32_t *values, const struc
         order_sinks(making->graph, values, making->spec->n_values, marks, n_marks, &n);
     bool done = sinks != NULL && oq_model_import_opset(making->model, OQ_OWN_DOMAIN, 1);
     for (size_t i = 0; i < n && done; i++) {
-        done = sinks[i].kind == SINK_OBSERVER
-                   ? add_observer(making, &sinks[i])
-                   : oq_mark_append(making->model, making->graph, making->spec->runtime,
-                                    &marks[sinks[i].index]);
+        done = sinks[i].mark == NULL ? add_observer(making, &sinks[i])
+                                     : oq_mark_append(making->model, making->graph,
+                                                      making->spec->runtime, sinks[i].mark);
     }
     free(sinks);
     return done;
@@ -177,7 +192,7 @@ static enum onnxptq_status edit_model(struct making *making, const uint32_t *val
     size_t n_marks = 0;
     OQ_TRY(oq_graph_build(making->model, &making->graph, error));
     enum onnxptq_status status =
-        oq_marks_list(making->graph, making->spec->runtime, &marks, &n_marks, error);
+        oq_marks_list(making->graph, making->spec->runtime, true, &marks, &n_marks, error);
     if (status == ONNXPTQ_OK && !add_sinks(making, values, marks, n_marks)) {
         status = oq_fail_memory(error, "the observers of a model");
     }

@@ -7,8 +7,8 @@
  *   min = ReduceMin(Where(finite, x, infinity)), and so on; counts are sums of casts
  *
  * Every tensor that is reduced is joined with the neutral element first, since what a reduction of
- * nothing gives differs between versions. With two of them: OpenVINO takes an extreme behind a Concat
- * of two tensors for that of the two, element by element.
+ * nothing gives differs between versions. With two of them: OpenVINO takes an extreme behind a
+ * Concat of two tensors for that of the two, element by element.
  */
 #include "calib/watch_reduce.h"
 
@@ -37,8 +37,8 @@ static double number_of(enum constant which) {
     switch (which) {
     case INFINITE: return (double)INFINITY;
     case LOWEST: return -(double)INFINITY;
-    case LIMIT: return ldexp(1, OQ_FAR_EXPONENT);
-    case LIMIT_F16: return ldexp(1, OQ_FAR_EXPONENT_F16);
+    case LIMIT: return OQ_FAR_LEAST;
+    case LIMIT_F16: return OQ_FAR_LEAST_F16;
     case FLAT: return -1; /* Reshape to one dimension */
     case ZERO:
     case N_CONSTANTS: return 0;

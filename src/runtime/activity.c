@@ -21,6 +21,11 @@ void oq_activity_tell_run(struct oq_activity *activity, const char *stage, size_
     tell(activity);
 }
 
+void oq_activity_tell_rest(struct oq_activity *activity) {
+    activity->now = (struct onnxptq_activity){0};
+    tell(activity);
+}
+
 void oq_activity_tell_node(struct oq_activity *activity, const char *node, const char *op,
                            const char *library) {
     activity->now.node = node;

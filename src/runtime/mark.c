@@ -7,7 +7,8 @@
 
 struct mark {
     struct oq_activity *activity;
-    char *node, *op, *library; /* all NULL: the end of a node */
+    char *node, *op, *library; /* of the node that begins, or NULL */
+    int64_t end;               /* 1: a node has ended */
 };
 
 /* Stays NULL when the attribute is missing or there is no memory: a mark only informs. */
@@ -35,6 +36,10 @@ OrtStatus *oq_mark_create(const struct oq_own_op *op, const OrtKernelInfo *info,
     mark->node = read_text(op->api, info, "node");
     mark->op = read_text(op->api, info, "op");
     mark->library = read_text(op->api, info, "library");
+    OrtStatus *ort = op->api->KernelInfoGetAttribute_int64(info, "end", &mark->end);
+    if (ort != NULL) {
+        op->api->ReleaseStatus(ort); /* there is none */
+    }
     *kernel = mark;
     return NULL;
 }
@@ -42,7 +47,7 @@ OrtStatus *oq_mark_create(const struct oq_own_op *op, const OrtKernelInfo *info,
 OrtStatus *ORT_API_CALL oq_mark_compute(void *kernel, OrtKernelContext *context) {
     const struct mark *mark = kernel;
     (void)context;
-    if (mark->activity != NULL) {
+    if (mark->node != NULL || mark->end == 1) {
         oq_activity_tell_node(mark->activity, mark->node, mark->op, mark->library);
     }
     return NULL;

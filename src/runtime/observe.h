@@ -13,11 +13,11 @@ struct oq_observe_kernel {
     int64_t slot, type; /* type: of ObserveReduced alone */
 };
 
-OrtStatus *oq_observe_create(const struct oq_own_op *op, const OrtKernelInfo *info, void **kernel);
+OrtStatus *oq_observe_create(const struct oq_own_op *op, const OrtKernelInfo *info, void **out);
 OrtStatus *ORT_API_CALL oq_observe_compute(void *kernel, OrtKernelContext *context);
 
 OrtStatus *oq_observe_reduced_create(const struct oq_own_op *op, const OrtKernelInfo *info,
-                                     void **kernel);
+                                     void **out);
 OrtStatus *ORT_API_CALL oq_observe_reduced_compute(void *kernel, OrtKernelContext *context);
 
 #define OQ_OBSERVED_RANK 64 /* at most */

@@ -20,7 +20,6 @@ struct oq_own_op {
     const void *user; /* what its kernels are for */
 };
 
-
 /* Outlives the session. */
 struct oq_own_ops {
     struct oq_own_op observe, observe_reduced, mark;

@@ -167,6 +167,7 @@ enum onnxptq_status oq_runtime_open(const struct onnxptq_runtime_options *option
     runtime->activity.user = options->activity_user;
     oq_activity_tell_load(&runtime->activity, NULL);
     enum onnxptq_status status = open_runtime(runtime, options, error);
+    oq_activity_tell_rest(&runtime->activity);
     if (status != ONNXPTQ_OK) {
         oq_runtime_close(runtime);
         return status;

@@ -171,7 +171,6 @@ static enum onnxptq_status load_model(struct oq_session *session, struct oq_runt
                                       OrtSessionOptions *options, struct onnxptq_error *error) {
     const OrtApi *api = session->api;
     OQ_TRY(oq_own_ops_register(&session->own, api, spec->hook, &runtime->activity, options, error));
-    oq_activity_tell_run(&runtime->activity, session->purpose, 0, 0);
     OrtStatus *ort = api->SetUserLoggingFunction(options, log_message, &session->logger);
     if (ort == NULL) {
         ort = api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_WARNING);
@@ -215,9 +214,11 @@ static enum onnxptq_status build_session(struct oq_session *session, struct oq_r
         api, api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &session->memory),
         ONNXPTQ_ERROR_RUNTIME, error, "cannot describe memory to ONNX Runtime"));
     OrtSessionOptions *options = NULL;
+    oq_activity_tell_run(session->activity, session->purpose, 0, 0);
     OQ_TRY(oq_session_options_create(runtime, spec, &options, error));
     enum onnxptq_status status = load_model(session, runtime, spec, options, error);
     api->ReleaseSessionOptions(options);
+    oq_activity_tell_rest(session->activity);
     return status != ONNXPTQ_OK ? status : read_declarations(session, spec, error);
 }
 
@@ -229,6 +230,7 @@ enum onnxptq_status oq_session_create(struct oq_runtime *runtime,
         return oq_fail_memory(error, "a session");
     }
     session->api = runtime->api;
+    session->activity = &runtime->activity;
     session->logger.log = runtime->log;
     session->purpose = strdup(spec->purpose != NULL ? spec->purpose : "running");
     if (pthread_mutex_init(&session->logger.lock, NULL) != 0) {

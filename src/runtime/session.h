@@ -41,7 +41,7 @@ struct oq_observed {
  * n_near, n_numbers} (int64); attributes `slot`, and `type` of the elements. */
 #define OQ_OBSERVE_REDUCED_TYPE "ObserveReduced"
 /* One input of any tensor type; text attributes `node`, `op` and `library` tell that this node
- * begins (onnxptq_activity), none that the last one has ended. */
+ * begins (onnxptq_activity), `end` 1 that it has ended; without any it does nothing. */
 #define OQ_MARK_TYPE "Mark"
 struct oq_observer_hook {
     /* Called from the run, one call at a time for the nodes of one graph. Return false to fail the

@@ -73,6 +73,15 @@ static enum onnxptq_status run_model(struct oq_session *session, bool all_output
                         session->purpose);
 }
 
+/* The runtime does not name the node that an exception came from when it does not know its type. */
+static void name_running_node(const struct oq_session *session, enum onnxptq_status status,
+                              struct onnxptq_error *error) {
+    const struct onnxptq_activity *now = &session->activity->now;
+    if (now->node != NULL && error != NULL && strstr(error->message, now->node) == NULL) {
+        (void)oq_suffix(error, status, " while running %s node. Name:'%s'", now->op, now->node);
+    }
+}
+
 static enum onnxptq_status read_outputs(struct oq_session *session, struct onnxptq_tensor *outputs,
                                         struct onnxptq_error *error) {
     for (size_t i = 0; i < session->outputs.n; i++) {
@@ -87,7 +96,12 @@ enum onnxptq_status oq_session_run(struct oq_session *session, const struct onnx
     release_values(session->api, &session->outputs);
     release_inputs(session); /* only now: an output may be an input's own memory */
     OQ_TRY(feed_inputs(session, inputs, error));
-    OQ_TRY(run_model(session, outputs != NULL, error));
+    enum onnxptq_status status = run_model(session, outputs != NULL, error);
+    if (status != ONNXPTQ_OK) {
+        name_running_node(session, status, error);
+    }
+    oq_activity_tell_rest(session->activity);
+    OQ_TRY(status);
     if (outputs != NULL) {
         return read_outputs(session, outputs, error);
     }

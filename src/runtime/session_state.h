@@ -32,6 +32,7 @@ struct oq_session {
     void **copies;   /* of inputs at odd addresses; one per input */
     size_t smallest; /* output that costs least to fetch */
     struct oq_own_ops own;
+    struct oq_activity *activity; /* of the runtime */
     struct oq_session_logger logger;
 };
 

@@ -371,10 +371,11 @@ static void test_observers_stand_in_reverse_order(void **state) {
     struct oq_model *copy = NULL;
     assert_int_equal(oq_watch_model_create(&spec, bench.values, NULL, &copy, &error), ONNXPTQ_OK);
     const Onnx__GraphProto *graph = oq_test_main_graph(copy);
-    assert_int_equal(graph->n_node, 7);
+    assert_int_equal(graph->n_node, 8);
+    assert_string_equal(graph->node[3]->op_type, OQ_MARK_TYPE); /* on the output (marks.h) */
     for (size_t i = 0; i < 4; i++) {
-        assert_string_equal(graph->node[3 + i]->op_type, OQ_OBSERVE_TYPE);
-        assert_string_equal(graph->node[3 + i]->input[0], expected[i]);
+        assert_string_equal(graph->node[4 + i]->op_type, OQ_OBSERVE_TYPE);
+        assert_string_equal(graph->node[4 + i]->input[0], expected[i]);
     }
     assert_int_equal(oq_test_main_graph(bench.model)->n_node, 3); /* the original is as it was */
     oq_model_destroy(copy);

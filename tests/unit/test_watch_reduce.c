@@ -39,7 +39,7 @@ static const float rows[][WIDTH] = {
     {INF, INF, -INF, -INF, INF, NAN},
     {-FLT_MAX, 1, -1, -FLT_MAX, 0.25F, 3}, /* a mask of the lowest float */
     {-1e9F, -1e9F, -1e9F, -1e9F, -1e9F, -1e9F},
-    {-65504, 65504, 32768, -32767, 1, 2}, /* far in float16, near elsewhere */
+    {-65504, 65504, 65024, -64992, 1, 2}, /* far in float16, near elsewhere */
     {16777216, 16777215, -16777216, 1e10F, 1, 0},
     {-1, -2, -3, -4, -5, -6}, /* nothing positive: an empty tensor below */
 };

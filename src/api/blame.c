@@ -1,0 +1,36 @@
+/*
+ * Called for every stage that fails.
+ */
+#include "api/blame.h"
+
+#include <string.h>
+
+/* How the runtime names the node whose kernel failed. */
+#define NAMED "Name:'"
+
+static bool is_named(const char *message, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = strstr(message, NAMED); at != NULL; at = strstr(at + 1, NAMED)) {
+        const char *text = at + strlen(NAMED);
+        if (strncmp(text, name, n) == 0 && text[n] == '\'') {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum onnxptq_status oq_blame_library(const struct oq_graph *graph, const struct oq_runtime *runtime,
+                                     enum onnxptq_status status, struct onnxptq_error *error) {
+    if (graph == NULL || runtime == NULL || error == NULL || status != ONNXPTQ_ERROR_RUNTIME) {
+        return status;
+    }
+    for (uint32_t i = 0; i < oq_graph_n_nodes(graph); i++) {
+        const struct oq_node *node = oq_graph_node(graph, i);
+        const char *library = node->foreign ? oq_runtime_library_of(runtime, node->op_name) : NULL;
+        if (library != NULL && is_named(error->message, node->name)) {
+            return oq_suffix(error, status, "; %s is of custom operator library '%s'",
+                             node->op_name, library);
+        }
+    }
+    return status;
+}
