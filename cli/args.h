@@ -25,7 +25,7 @@ struct args {
 
     const char *output, *data, *target, *ort_library;
     uint64_t random_samples, seed, samples, batch, threads, timeout;
-    uint64_t external_threshold, external_above;
+    uint64_t external_threshold, external_above, opset;
     int method; /* -1: not given */
     int size_rules, foreign_edges, external_data, observe;
     double percentile; /* NaN: not given */

@@ -40,6 +40,10 @@ static const struct option_row options[] = {
     {FOR_QUANTIZE, NULL, 0, "external-data-above", "BYTES", VALUE_COUNT, FIELD(external_above),
      NULL, "an OUT of more than BYTES is too large (default 2147483647)"},
 
+    {FOR_QUANTIZE, NULL, 0, "opset", "N", VALUE_COUNT, FIELD(opset), NULL,
+     "raise the opset to N, 7 to 26 (default: only as far as\n"
+     "quantization needs)"},
+
     {FOR_QUANTIZE, "Calibration data", 0, "data", "SOURCE", VALUE_TEXT, FIELD(data), NULL,
      "a .npz file (one array per model input), a .npy file (models with\n"
      "one input), or a folder of .npz files (each one run's inputs, in\n"

@@ -72,6 +72,7 @@ static void fill_options(const struct args *args, const struct onnxptq_runtime_o
     options->external_data = (enum onnxptq_external_data)args->external_data;
     options->external_data_threshold = args->external_threshold;
     options->external_data_above = args->external_above;
+    options->opset = args->opset < INT32_MAX ? (int64_t)args->opset : INT32_MAX;
     options->progress = console_progress;
     options->progress_user = console;
     options->log = console_log;

@@ -274,6 +274,10 @@ struct onnxptq_quantize_options {
      * what protobuf can hold, 2147483647. */
     uint64_t external_data_above;
     enum onnxptq_observe observe;
+
+    /* Version of the default operator set that the output has at least, 7 to 26; 0: it is raised
+     * only as far as quantization needs. A model is never lowered. */
+    int64_t opset;
 };
 ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
                                                size_t size);

@@ -118,6 +118,49 @@ def test_old_opset(bench, target, opset):
     assert imports(run.model) == {"": 13}
 
 
+@pytest.mark.parametrize("asked", [14, 17, 21])
+def test_opset_that_the_user_wants(bench, target, asked):
+    """Raised as far as asked, with the same decisions and the same results."""
+    case = matmul_relu(11, ir=6)
+    usual, _ = expect.quantized(bench, case, target)
+    run, _ = expect.quantized(bench, case, target, "--opset", asked, out="asked.onnx")
+    assert imports(run.model) == {"": asked}
+    before, after = (harness.run_model(m, case.feeds()[:4]) for m in (usual.model, run.model))
+    np.testing.assert_array_equal([r["Y"] for r in before], [r["Y"] for r in after])
+
+
+def test_opset_below_the_needed_one_is_a_note(bench, target):
+    run = bench.quantize(matmul_relu(11, ir=6), "--opset", 12, target=target).ok()
+    assert imports(run.model) == {"": 13}
+    assert any(
+        "--opset 12 has no effect: quantization needs opset 13" in n for n in run.json["notes"]
+    )
+    run = bench.quantize(matmul_relu(17), "--opset", 15, target=target, out="b.onnx").ok()
+    assert imports(run.model) == {"": 17}
+    assert any("--opset 15 has no effect: the model has opset 17" in n for n in run.json["notes"])
+
+
+@pytest.mark.parametrize("asked", [6, 27, 10**12])
+def test_opset_that_nobody_knows(bench, asked):
+    bench.quantize(matmul_relu(13), "--opset", asked).failed("cannot", "--opset", "7 to 26", code=2)
+    assert harness.files_in(bench.out) == []
+
+
+def test_opset_is_raised_where_nothing_is_quantized(bench, target):
+    g = Graph(opset=11, ir=6)
+    x = g.node("Squeeze", [g.input("X", [1, 8])], "q", "squeeze", axes=[0])
+    g.node("Relu", [x], "Y", "relu")
+    g.output("Y", [8])
+    case = models.Case(g.build(), {"X": noise(4, 8)}, {})
+    run = bench.quantize(case, "--opset", 13, target=target).ok()
+    assert imports(run.model) == {"": 13}
+    assert [n.op_type for n in run.model.graph.node if n.op_type != "Constant"] == [
+        "Squeeze",
+        "Relu",
+    ]
+    assert any("opset raised" in n for n in run.json["notes"])
+
+
 def reduction(opset):
     g = Graph(opset=opset, ir=6)
     x = g.conv(g.input("X", [1, 4, 8, 8]), "c", 4, 8, name="conv")

@@ -241,9 +241,7 @@ def resize_cases():
     yield Case("Upsample", 8, {"scales": [3.3]}, (floats(7),))
     for mode in ("nearest", "linear"):
         for const in ((1,), ()):
-            yield Case(
-                "Upsample", 9, {"mode": mode}, (IMAGE, f32(1, 1, 1.3, 2.9)), const=const
-            )
+            yield Case("Upsample", 9, {"mode": mode}, (IMAGE, f32(1, 1, 1.3, 2.9)), const=const)
     for scales in (
         (1, 1, 2, 2), (1, 1, 1.7, 2.3), (1, 1, 0.5, 0.5), (1, 1, 0.6, 0.35), (1, 1, 1.7, 0.6),
         (1, 1, 0.45, 3), (1, 1, 1, 1), (1, 2, 0.9, 1.1),
@@ -458,7 +456,10 @@ def tensor_cases():
     updates = floats(1, 2)
     yield Case("ScatterElements", 11, {"axis": 1}, (floats(2, 3), ints([0, 2]), updates))
     yield Case(
-        "ScatterElements", 16, {"axis": 1, "reduction": "add"}, (floats(2, 3), ints([0, 0]), updates)
+        "ScatterElements",
+        16,
+        {"axis": 1, "reduction": "add"},
+        (floats(2, 3), ints([0, 0]), updates),
     )
     yield Case("ScatterND", 11, {}, (floats(4), ints([1], [3]), f32(8, 9)))
     yield Case("ScatterND", 16, {"reduction": "mul"}, (floats(4), ints([1], [1]), f32(8, 9)))
@@ -606,9 +607,7 @@ def place_in_if(case, depth=1):
         ]
         names = [f"{o}_else" for o in inner]
         other = helper.make_graph(constants, f"else_{level}", [], typed(names, results))
-        nodes = [
-            helper.make_node("If", ["yes"], outputs, then_branch=then, else_branch=other)
-        ]
+        nodes = [helper.make_node("If", ["yes"], outputs, then_branch=then, else_branch=other)]
     initializers["yes"] = np.array(True)
     return make_model(nodes, feeds, outputs, case.opset, initializers), feeds
 
@@ -759,9 +758,7 @@ def scan_8(directions=None, lengths=False):
     )
     attributes = {} if directions is None else {"directions": directions}
     inputs = ["lengths" if lengths else "", "state", "sequence"]
-    node = helper.make_node(
-        "Scan", inputs, ["y", "z"], body=body, num_scan_inputs=1, **attributes
-    )
+    node = helper.make_node("Scan", inputs, ["y", "z"], body=body, num_scan_inputs=1, **attributes)
     feeds = {"state": floats(2, 3), "sequence": floats(2, 4, 3, seed=1)}
     initializers = {"factor": f32(1, 2, 3), "lengths": ints(4, 2)}
     return make_model([node], feeds, ["y", "z"], 8, initializers), feeds
@@ -801,7 +798,11 @@ def test_softmax_over_the_last_axis_stays_one_node(tmp_path):
         [("Transpose", [], {"perm": [3, 0, 1, 2]}), ("Softmax", [], {"axis": 3})],
         [("Reshape", ["r"], {}), ("Unsqueeze", [], {"axes": [0]}), ("Softmax", [], {"axis": 3})],
         [("MatMul", ["m"], {}), ("ReduceMax", [], {"axes": [1]}), ("LogSoftmax", [], {"axis": 3})],
-        [("ReduceMax", [], {"axes": [1]}), ("Squeeze", [], {"axes": [1]}), ("Softmax", [], {"axis": 2})],
+        [
+            ("ReduceMax", [], {"axes": [1]}),
+            ("Squeeze", [], {"axes": [1]}),
+            ("Softmax", [], {"axis": 2}),
+        ],
         [("Gather", ["i"], {}), ("Softmax", [], {"axis": 2})],
     )
     values = {"c": f32([1], [2]).reshape(2, 1, 1, 1), "r": ints(6, 4, 5), "m": floats(5, 6)}
@@ -955,7 +956,9 @@ def test_everything_else_stays(tmp_path):
 
 def test_local_function_that_bears_the_name_of_an_operator(tmp_path):
     neg = helper.make_node("Neg", ["a"], ["b"])
-    function = helper.make_function("", "Hardmax", ["a"], ["b"], [neg], [helper.make_opsetid("", 11)])
+    function = helper.make_function(
+        "", "Hardmax", ["a"], ["b"], [neg], [helper.make_opsetid("", 11)]
+    )
     node = helper.make_node("Hardmax", ["x"], ["y"])
     model = make_model([node], {"x": X}, ["y"], 11, functions=[function])
     assert convert(model, 13, tmp_path).graph.node[0] == node

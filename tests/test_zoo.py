@@ -13,10 +13,6 @@ BELOW_YARDSTICK = 1.0  # dB
 BETWEEN_LEVELS = 3.0  # dB between the runtime's optimizations on and off
 
 LONG = {"open-nsfw.onnx", "common.onnx", "common_det.onnx"}
-# What the yardstick does better, by more than it may.
-WORSE = {
-    ("silero_vad_half.onnx", "onnxruntime"): "the last convolution's result is rounded",
-}
 
 
 def each(models):
@@ -27,7 +23,7 @@ def each(models):
 
 
 @pytest.mark.parametrize("model", each([m for m in zoo.MODELS if not m.quantized]))
-def test_real_model(bench, target, model, request):
+def test_real_model(bench, target, model):
     run = zoo.quantize(bench, model, target)
     onnx.checker.check_model(run.model, full_check=True)
     qdq.assert_well_formed(run.model)
@@ -40,14 +36,11 @@ def test_real_model(bench, target, model, request):
     assert run.json["output_bytes"] < run.json["model_bytes"]
 
     on, off = (
-        model.quality(harness.run_model(run.path, model.feeds(zoo.CHECK, 2), optimize=optimize))
+        model.quality(harness.run_model(run.path, model.feeds(zoo.CHECK), optimize=optimize))
         for optimize in (True, False)
     )
     for name, value in on.items():
         assert abs(off[name] - value) < BETWEEN_LEVELS, f"{name}: {value:.1f}, {off[name]:.1f} dB"
-    if (model.file, target) in WORSE:
-        reason = f"below the yardstick: {WORSE[model.file, target]}"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     for name, least in model.yardstick(zoo.left_float(run.json)).items():
         assert on[name] >= least - BELOW_YARDSTICK, f"{name}: {on[name]:.1f} of {least:.1f} dB"
 
@@ -59,5 +52,5 @@ def test_real_model_that_is_quantized_already(bench, target, model):
     run = zoo.quantize(bench, model, target)
     assert run.model == model.float_model
     assert any("nothing is quantized" in note for note in run.json["notes"])
-    got = harness.run_model(run.path, model.feeds(zoo.CHECK, 2))
+    got = harness.run_model(run.path, model.feeds(zoo.CHECK))
     assert set(model.quality(got).values()) == {np.inf}

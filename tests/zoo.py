@@ -13,7 +13,7 @@ import onnx
 import simple_quant
 
 FOLDER = Path(os.environ.get("ONNXPTQ_MODELS", harness.ROOT / ".deps" / "models"))
-CALIBRATION, CHECK = 16, 16  # samples
+CALIBRATION, CHECK = 1, 2  # seeds of the samples
 SIXTEEN_KHZ = 16000
 
 
@@ -148,6 +148,7 @@ class Model:
     state: bool = False  # a recurrent one, fed frame by frame
     constants: dict = field(default_factory=dict)  # inputs that never change
     quantized: bool = False  # all of it, already
+    samples: int = 16  # to calibrate on, and as many others to measure on
 
     @property
     def path(self):
@@ -159,9 +160,9 @@ class Model:
     def float_model(self):
         return onnx.load(self.path)
 
-    def feeds(self, count, seed):
+    def feeds(self, seed):
         """One dict for each run."""
-        return _feeds(self, count, seed)
+        return _feeds(self, self.samples, seed)
 
     def with_states(self, sound):
         """Every third frame of a run of the float model."""
@@ -174,23 +175,23 @@ class Model:
             feeds.append(feed)
         return feeds[2::3]
 
-    def arrays(self, count, seed):
+    def arrays(self, seed):
         """The same as arrays for the command: one entry for each sample."""
-        feeds = self.feeds(count, seed)
+        feeds = self.feeds(seed)
         return {name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]}
 
     @functools.cached_property
     def flat(self):
         """The float model without Ifs."""
-        return macs.flatten(self.float_model, self.feeds(1, 1)[0])
+        return macs.flatten(self.float_model, self.feeds(CALIBRATION)[0])
 
     @functools.cached_property
     def reference(self):
-        return harness.run_model(self.float_model, self.feeds(CHECK, 2))
+        return harness.run_model(self.float_model, self.feeds(CHECK))
 
     @functools.cached_property
     def macs(self):
-        return macs.count(self.flat, self.feeds(1, 1)[0])
+        return macs.count(self.flat, self.feeds(CALIBRATION)[0])
 
     def yardstick(self, left_float):
         """{output: SQNR} of symmetric int8 on the inputs of Conv, Gemm and MatMul but for the nodes named
@@ -230,9 +231,9 @@ def _feeds(model, count, seed):
 
 @functools.cache
 def _yardstick(model, left_float):
-    calibrated = [f for k, f in enumerate(model.feeds(CALIBRATION, 1)) if k % 8 != 7]
+    calibrated = [f for k, f in enumerate(model.feeds(CALIBRATION)) if k % 8 != 7]
     simulated = simple_quant.simulate(model.flat, calibrated, left_float)
-    return model.quality(harness.run_model(simulated, model.feeds(CHECK, 2)))
+    return model.quality(harness.run_model(simulated, model.feeds(CHECK)))
 
 
 def imagenet(gray):
@@ -243,6 +244,8 @@ def centred(gray):
     return (gray - 0.5) / np.float32(0.5)
 
 
+# One number a sample comes out of these, and they run in a millisecond: many samples.
+FRAMES = {"state": True, "samples": 256}
 SR = {"sr": np.array(SIXTEEN_KHZ)}
 MODELS = [
     Model("ch_PP-OCRv4_rec_infer.onnx", page(48, 160, centred)),
@@ -253,12 +256,12 @@ MODELS = [
     Model("common_old.onnx", line_of_text, quantized=True),
     Model("common_det.onnx", scene),
     Model("paraphrase-MiniLM-L3-v2.onnx", sentences),
-    Model("silero_vad.onnx", voice, state=True, constants=SR),
-    Model("silero_vad_16k_op15.onnx", voice, state=True, constants=SR),
+    Model("silero_vad.onnx", voice, **FRAMES, constants=SR),
+    Model("silero_vad_16k_op15.onnx", voice, **FRAMES, constants=SR),
     Model("silero_vad_16k_sequence.onnx", voice_run),
-    Model("silero_vad_half.onnx", voice, state=True),
-    Model("silero_vad_op18_ifless.onnx", voice, state=True, constants=SR),
-    Model("silero_vad_openvino_16k.onnx", voice, state=True),
+    Model("silero_vad_half.onnx", voice, **FRAMES),
+    Model("silero_vad_op18_ifless.onnx", voice, **FRAMES, constants=SR),
+    Model("silero_vad_openvino_16k.onnx", voice, **FRAMES),
 ]
 
 
@@ -267,7 +270,7 @@ MODELS = [
 
 def quantize(bench, model, target, *args):
     """The result of the command with its defaults."""
-    data = bench.write_data(model.arrays(CALIBRATION, 1))
+    data = bench.write_data(model.arrays(CALIBRATION))
     out = bench.out / f"{model}.{target}.onnx"
     words = ("--data", data, "--target", target, "--json")
     run = harness.run_cli("quantize", model.path, "-o", out, *words, *args, timeout=240)

@@ -3,6 +3,7 @@
  */
 #include "api/job.h"
 #include "calib/watch.h"
+#include "prepare/opset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,13 +166,20 @@ static bool nothing_is_quantized(const struct oq_plan *plan, const struct oq_emi
 /* What was prepared for quantization, the opset for one, is of no use without it. */
 static enum onnxptq_status keep_original(struct onnxptq_job *job, struct onnxptq_error *error) {
     struct oq_model *copy = NULL;
+    const int64_t asked = job->options.quantize.opset;
+    const int64_t given = oq_model_opset(job->original);
+    const bool raised = given != 0 && asked > given;
     OQ_TRY(oq_model_clone(job->original, &copy, error));
     oq_model_destroy(job->emitted.model);
     job->emitted.model = copy;
+    if (raised) {
+        OQ_TRY(oq_opset_raise(copy, asked, error));
+    }
     oq_report_remove_notes(&job->report, job->first_prepare_note, job->n_prepare_notes);
     oq_report_add_note(&job->report,
-                       "nothing is quantized: the output is a copy of the model; the reasons are "
-                       "listed by node with --verbose and --json");
+                       "nothing is quantized: the output is %s; the reasons are listed by node "
+                       "with --verbose and --json",
+                       raised ? "the model with its opset raised" : "a copy of the model");
     return ONNXPTQ_OK;
 }
 

@@ -101,6 +101,20 @@ static int64_t needed_opset(const struct oq_graph *graph) {
     return oq_quant_needed_opset(&spec, true);
 }
 
+/* A model is never lowered, and never left without what quantization needs. */
+static int64_t choose_opset(struct onnxptq_job *job) {
+    const int64_t needed = needed_opset(job->graph);
+    const int64_t asked = job->options.quantize.opset;
+    const int64_t given = oq_model_opset(job->original);
+    const int64_t least = given > needed ? given : needed;
+    if (asked != 0 && asked < least) {
+        oq_report_add_note(
+            &job->report, "--opset %lld has no effect: %s opset %lld", (long long)asked,
+            given > needed ? "the model has" : "quantization needs", (long long)least);
+    }
+    return asked > needed ? asked : needed;
+}
+
 /* What the user excluded, per node of the original; in the report's arena. */
 static const bool *list_excluded(struct onnxptq_job *job) {
     uint32_t n = oq_graph_n_nodes(job->graph);
@@ -120,7 +134,7 @@ enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error
                                          .excluded = excluded,
                                          .runtime = job->runtime,
                                          .beside_path = job->options.quantize.output_path,
-                                         .opset = needed_opset(job->graph),
+                                         .opset = choose_opset(job),
                                          .log = &job->log,
                                          .note = add_note,
                                          .note_user = job};

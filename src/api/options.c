@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/temporary.h"
+#include "prepare/opset.h"
 #include "quant/target.h"
 
 #include <math.h>
@@ -228,6 +229,11 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
                        "cannot summarise tensors on the device (--observe) for method %s: that is "
                        "done for max alone",
                        oq_method_name(q->method));
+    }
+    if (q->opset != 0 && (q->opset < OQ_OPSET_OLDEST || q->opset > OQ_OPSET_NEWEST)) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot convert to opset %lld (--opset): it is %d to %d",
+                       (long long)q->opset, OQ_OPSET_OLDEST, OQ_OPSET_NEWEST);
     }
     if (options->runtime.threads < 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot run with %d threads: give 1 or more",
