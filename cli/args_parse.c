@@ -177,6 +177,7 @@ bool args_parse(struct console *console, const struct command *command, int argc
                           .method = -1,
                           .percentile = (double)NAN,
                           .size_rules = -1,
+                          .quantize_outputs = -1,
                           .external_threshold = 1024,
                           .external_above = INT32_MAX};
     char help[HELP_COMMAND_SIZE];

@@ -12,6 +12,11 @@ static const struct choice methods[] = {{"max", ONNXPTQ_METHOD_MAX},
                                         {"mse", ONNXPTQ_METHOD_MSE},
                                         {NULL, 0}};
 static const struct choice switches[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+static const struct choice activation_types[] = {{"int8", ONNXPTQ_TYPE_INT8},
+                                                 {"uint8", ONNXPTQ_TYPE_UINT8},
+                                                 {"int16", ONNXPTQ_TYPE_INT16},
+                                                 {"uint16", ONNXPTQ_TYPE_UINT16},
+                                                 {NULL, 0}};
 static const struct choice foreign_edges[] = {
     {"float", ONNXPTQ_FOREIGN_FLOAT}, {"fuse", ONNXPTQ_FOREIGN_FUSE}, {NULL, 0}};
 
@@ -118,6 +123,14 @@ static const struct option_row options[] = {
     {FOR_QUANTIZE, NULL, 0, "size-rules", "on|off", VALUE_CHOICE, FIELD(size_rules), switches,
      "leave operators float that are too small to gain (default: on for\n"
      "tensorrt, off for onnxruntime)"},
+    {FOR_QUANTIZE, NULL, 0, "activation-type", "TYPE", VALUE_CHOICE, FIELD(activation_type),
+     activation_types,
+     "int8, uint8, int16 or uint16 (default: what the target runs\n"
+     "fastest; tensorrt has int8 alone; 16 bits need opset 21)"},
+    {FOR_QUANTIZE, NULL, 0, "quantize-outputs", "on|off", VALUE_CHOICE, FIELD(quantize_outputs),
+     switches,
+     "Q/DQ behind all outputs of the model, or behind none (default: the\n"
+     "target's rules)"},
     {FOR_QUANTIZE, NULL, 0, "foreign-edges", "float|fuse", VALUE_CHOICE, FIELD(foreign_edges),
      foreign_edges,
      "what custom operators read: float values (default), or rounded\n"

@@ -68,6 +68,8 @@ static void fill_options(const struct args *args, const struct onnxptq_runtime_o
     options->n_exclude_nodes = args->exclude_nodes.n;
     options->observe = (enum onnxptq_observe)args->observe;
     options->size_rules = args->size_rules;
+    options->activation_type = (enum onnxptq_type)args->activation_type;
+    options->quantize_outputs = args->quantize_outputs;
     options->foreign_edges = (enum onnxptq_foreign_edges)args->foreign_edges;
     options->external_data = (enum onnxptq_external_data)args->external_data;
     options->external_data_threshold = args->external_threshold;

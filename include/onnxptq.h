@@ -278,6 +278,11 @@ struct onnxptq_quantize_options {
     /* Version of the default operator set that the output has at least, 7 to 26; 0: it is raised
      * only as far as quantization needs. A model is never lowered. */
     int64_t opset;
+    /* INT8, UINT8, INT16 or UINT16, as far as the target has it; UNDEFINED: the target's choice. */
+    enum onnxptq_type activation_type;
+    /* Q/DQ behind outputs of the model: 1 on every float one that the plan may quantize, 0 on
+     * none, -1 where the target's rules put it. */
+    int quantize_outputs;
 };
 ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
                                                size_t size);

@@ -83,7 +83,8 @@ static enum onnxptq_status estimate(const struct onnxptq_inspector *inspector,
     struct oq_selection *selection = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
     OQ_TRY_DONE(oq_selection_create(&options, inspector->graph, &selection, error));
-    struct oq_plan_context context = {.graph = inspector->graph, .selection = selection};
+    struct oq_plan_context context = {
+        .graph = inspector->graph, .selection = selection, .quantize_outputs = -1};
     OQ_TRY_DONE(oq_plan_create(inspector->graph, plan, error));
     OQ_TRY_DONE(oq_target_plan(target, &context, *plan, error));
 done:

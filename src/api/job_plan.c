@@ -86,8 +86,8 @@ static void add_note(void *user, const char *text) {
 }
 
 /* Scales are of the weight's type. */
-static int64_t needed_opset(const struct oq_graph *graph) {
-    struct oq_quant_spec spec = {.type = ONNXPTQ_TYPE_INT8};
+static int64_t needed_opset(const struct oq_graph *graph, enum onnxptq_type activation) {
+    struct oq_quant_spec spec = {.type = activation};
     for (uint32_t i = 0; i < oq_graph_n_nodes(graph); i++) {
         const struct oq_node *node = oq_graph_node(graph, i);
         uint32_t value = node->op != NULL && node->op->weight_input >= 0
@@ -103,7 +103,7 @@ static int64_t needed_opset(const struct oq_graph *graph) {
 
 /* A model is never lowered, and never left without what quantization needs. */
 static int64_t choose_opset(struct onnxptq_job *job) {
-    const int64_t needed = needed_opset(job->graph);
+    const int64_t needed = needed_opset(job->graph, job->options.quantize.activation_type);
     const int64_t asked = job->options.quantize.opset;
     const int64_t given = oq_model_opset(job->original);
     const int64_t least = given > needed ? given : needed;
@@ -256,6 +256,8 @@ enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *e
         .size_rules =
             options->size_rules < 0 ? job->target->size_rules_default : options->size_rules == 1,
         .foreign_edges = options->foreign_edges,
+        .activation_type = options->activation_type,
+        .quantize_outputs = options->quantize_outputs,
     };
     OQ_TRY(oq_plan_create(job->graph, &job->plan, error));
     OQ_TRY(oq_target_plan(job->target, &context, job->plan, error));

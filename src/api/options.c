@@ -27,6 +27,7 @@ void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options, siz
         .method = ONNXPTQ_METHOD_MAX,
         .percentile = 99.99,
         .size_rules = -1,
+        .quantize_outputs = -1,
         .external_data_threshold = 1024,
         .external_data_above = INT32_MAX,
     };
@@ -210,6 +211,13 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
             "cannot use size_rules %d: it is 1 (on), 0 (off) or -1 (the target's default)",
             q->size_rules);
     }
+    if (q->quantize_outputs < -1 || q->quantize_outputs > 1) {
+        return oq_fail(
+            error, ONNXPTQ_ERROR_USAGE,
+            "cannot use quantize_outputs %d: it is 1 (on), 0 (off) or -1 (the target's default)",
+            q->quantize_outputs);
+    }
+    OQ_TRY(oq_target_check_activation(oq_target_find(q->target), q->activation_type, error));
     if (q->foreign_edges != ONNXPTQ_FOREIGN_FLOAT && q->foreign_edges != ONNXPTQ_FOREIGN_FUSE) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot use foreign_edges %d: there is no such choice", q->foreign_edges);

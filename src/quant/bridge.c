@@ -116,6 +116,9 @@ const char *oq_bridge_output_obstacle(const struct oq_planner *planner, uint32_t
     if (is_read_by_hungry(planner, value, MAX_MOVES)) {
         return "a power, root, logarithm or exponential of its result would enlarge the rounding";
     }
+    if (v->is_output && planner->context->quantize_outputs == 0) {
+        return "outputs of the model stay float (--quantize-outputs=off)";
+    }
     if (planner->context->foreign_edges == ONNXPTQ_FOREIGN_FUSE) {
         return NULL;
     }

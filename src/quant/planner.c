@@ -35,12 +35,17 @@ bool oq_planner_is_constant(const struct oq_planner *planner, uint32_t value) {
     return oq_graph_constant(planner->graph, value) != NULL;
 }
 
+bool oq_planner_has_int32_bias(const struct oq_planner *planner) {
+    const enum onnxptq_type type = planner->activation.type;
+    return planner->target->int32_bias && (type == ONNXPTQ_TYPE_INT8 || type == ONNXPTQ_TYPE_UINT8);
+}
+
 bool oq_planner_is_activation(const struct oq_planner *planner, uint32_t value) {
     if (value == OQ_NONE || oq_planner_is_constant(planner, value) ||
         oq_graph_value(planner->graph, value)->sparse_initializer != NULL) {
         return false;
     }
-    struct oq_quant_spec spec = planner->target->activation;
+    struct oq_quant_spec spec = planner->activation;
     spec.float_type = oq_planner_type(planner, value);
     return spec.float_type == ONNXPTQ_TYPE_FLOAT ||
            (oq_type_is_half((int)spec.float_type) &&
@@ -147,7 +152,7 @@ static bool is_unit_interval(const struct oq_planner *planner, uint32_t value) {
 uint32_t oq_planner_pair(struct oq_planner *planner, uint32_t value, uint32_t node, uint32_t input,
                          const char *rule, const char *reason) {
     struct oq_use use = {node, input};
-    struct oq_quant_spec spec = planner->target->activation;
+    struct oq_quant_spec spec = planner->activation;
     spec.float_type = oq_planner_type(planner, value);
     uint32_t index = oq_plan_add_pair(planner->plan, value, spec, use, rule, reason);
     if (index == OQ_NONE) {

@@ -12,7 +12,8 @@ struct oq_planner {
     const struct oq_plan_context *context;
     const struct oq_graph *graph;
     struct oq_plan *plan;
-    bool out_of_memory; /* set by the helpers below, checked once per pass */
+    struct oq_quant_spec activation; /* the target's, of the type that the user chose */
+    bool out_of_memory;              /* set by the helpers below, checked once per pass */
 };
 
 typedef enum onnxptq_status (*oq_planner_pass)(struct oq_planner *planner,
@@ -24,6 +25,9 @@ enum onnxptq_status oq_plan_classify(struct oq_planner *planner, struct onnxptq_
  * says. */
 enum onnxptq_status oq_plan_weighted(struct oq_planner *planner, struct onnxptq_error *error);
 
+/* Pairs behind the outputs of the model that selected operators produce. */
+void oq_plan_outputs(struct oq_planner *planner);
+
 enum onnxptq_status oq_planner_check_memory(const struct oq_planner *planner,
                                             struct onnxptq_error *error);
 
@@ -34,6 +38,9 @@ const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner,
 bool oq_planner_is_quantized(const struct oq_planner *planner, uint32_t node);
 
 bool oq_planner_is_constant(const struct oq_planner *planner, uint32_t value);
+/* True when biases become int32: integer kernels of the target take them so. There is none on
+ * 16-bit activations. */
+bool oq_planner_has_int32_bias(const struct oq_planner *planner);
 /* A float32, float16 or bfloat16 tensor that is computed or fed, not constant. */
 bool oq_planner_is_activation(const struct oq_planner *planner, uint32_t value);
 /* True for the result of a DequantizeLinear that the model came with: it is not quantized again. */

@@ -12,8 +12,8 @@ double oq_planner_rounding_db(const struct oq_planner *planner, uint32_t value) 
         return INFINITY;
     }
     double power = trace[value].mean_square;
-    struct oq_quant_params params = oq_quant_params_from_range(&planner->target->activation,
-                                                               trace[value].min, trace[value].max);
+    struct oq_quant_params params =
+        oq_quant_params_from_range(&planner->activation, trace[value].min, trace[value].max);
     double noise = (double)params.scale * (double)params.scale / 12.0;
     return power > 0.0 ? 10.0 * log10(power / noise) : INFINITY;
 }

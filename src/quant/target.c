@@ -6,6 +6,7 @@
 
 #include "quant/planner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct oq_target *const TARGETS[] = {&oq_target_tensorrt, &oq_target_onnxruntime};
@@ -26,15 +27,44 @@ const char *oq_target_names(void) {
     return "tensorrt, onnxruntime";
 }
 
+enum onnxptq_status oq_target_check_activation(const struct oq_target *target,
+                                               enum onnxptq_type type,
+                                               struct onnxptq_error *error) {
+    char names[64] = "";
+    if (type == ONNXPTQ_TYPE_UNDEFINED) {
+        return ONNXPTQ_OK;
+    }
+    for (const enum onnxptq_type *own = target->activation_types; *own != ONNXPTQ_TYPE_UNDEFINED;
+         own++) {
+        if (*own == type) {
+            return ONNXPTQ_OK;
+        }
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", onnxptq_type_name(*own));
+    }
+    return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                   "cannot use %s activations (--activation-type): target '%s' has %s",
+                   onnxptq_type_name(type), target->name, names);
+}
+
 enum onnxptq_status oq_target_plan(const struct oq_target *target,
                                    const struct oq_plan_context *context, struct oq_plan *plan,
                                    struct onnxptq_error *error) {
-    struct oq_planner planner = {
-        .target = target, .context = context, .graph = context->graph, .plan = plan};
+    struct oq_planner planner = {.target = target,
+                                 .context = context,
+                                 .graph = context->graph,
+                                 .plan = plan,
+                                 .activation = target->activation};
+    if (context->activation_type != ONNXPTQ_TYPE_UNDEFINED) {
+        planner.activation.type = context->activation_type;
+    }
     OQ_TRY(oq_plan_classify(&planner, error));
     for (const oq_planner_pass *pass = target->passes; *pass != NULL; pass++) {
         OQ_TRY((*pass)(&planner, error));
         OQ_TRY(oq_planner_check_memory(&planner, error));
     }
-    return ONNXPTQ_OK;
+    if (context->quantize_outputs > 0) {
+        oq_plan_outputs(&planner);
+    }
+    return oq_planner_check_memory(&planner, error);
 }

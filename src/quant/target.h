@@ -16,6 +16,8 @@ struct oq_plan_context {
     const struct oq_selection *selection; /* NULL: everything is selected */
     bool size_rules;
     enum onnxptq_foreign_edges foreign_edges;
+    enum onnxptq_type activation_type; /* UNDEFINED: the target's */
+    int quantize_outputs;              /* 1 all, 0 none, -1 as the target does */
 };
 
 struct oq_planner;
@@ -23,6 +25,7 @@ struct oq_planner;
 struct oq_target {
     const char *name;
     struct oq_quant_spec activation;
+    enum onnxptq_type activation_types[5]; /* those the user may choose; UNDEFINED ends the list */
     struct oq_quant_spec weight;
     bool int32_bias;            /* biases are quantized with scale(input) x scale(weight) */
     bool plain_gemm_only;       /* a Gemm with alpha or beta other than 1 stays float */
@@ -44,6 +47,11 @@ extern const struct oq_target oq_target_onnxruntime;
 const struct oq_target *oq_target_find(const char *name);
 /* "tensorrt, onnxruntime" */
 const char *oq_target_names(void);
+
+/* ONNXPTQ_ERROR_USAGE where the target has no such activations; UNDEFINED is always right. */
+enum onnxptq_status oq_target_check_activation(const struct oq_target *target,
+                                               enum onnxptq_type type, struct onnxptq_error *error)
+    OQ_MUST_USE;
 
 /* Fills the plan: a decision for every node. */
 enum onnxptq_status oq_target_plan(const struct oq_target *target,

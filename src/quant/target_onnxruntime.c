@@ -122,7 +122,7 @@ static void plan_matmul_bias(struct oq_planner *planner, uint32_t weight_index) 
 static enum onnxptq_status plan_matmul_biases(struct oq_planner *planner,
                                               struct onnxptq_error *error) {
     (void)error;
-    for (uint32_t i = 0; i < planner->plan->n_weights; i++) {
+    for (uint32_t i = 0; oq_planner_has_int32_bias(planner) && i < planner->plan->n_weights; i++) {
         plan_matmul_bias(planner, i);
     }
     return ONNXPTQ_OK;
@@ -134,6 +134,8 @@ static const oq_planner_pass PASSES[] = {oq_plan_weighted, plan_conv_outputs, pl
 const struct oq_target oq_target_onnxruntime = {
     .name = "onnxruntime",
     .activation = {.type = ONNXPTQ_TYPE_UINT8, .symmetric = false},
+    .activation_types = {ONNXPTQ_TYPE_UINT8, ONNXPTQ_TYPE_INT8, ONNXPTQ_TYPE_UINT16,
+                         ONNXPTQ_TYPE_INT16},
     .weight = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true},
     .int32_bias = true,
     .plain_gemm_only = true,

@@ -135,6 +135,7 @@ static const oq_planner_pass PASSES[] = {oq_plan_weighted, plan_residuals, plan_
 const struct oq_target oq_target_tensorrt = {
     .name = "tensorrt",
     .activation = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true},
+    .activation_types = {ONNXPTQ_TYPE_INT8},
     .weight = {.type = ONNXPTQ_TYPE_INT8, .symmetric = true, .narrow = true},
     .matmul_channel_rank = 2,
     .matmul_left_channels = true,

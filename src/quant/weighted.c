@@ -153,7 +153,7 @@ static const char *match_bias(const struct oq_planner *planner, const struct oq_
                               struct weighted *out) {
     int index = node->op->bias_input;
     uint32_t value = index < 0 ? OQ_NONE : oq_node_input(node, (size_t)index);
-    if (!planner->target->int32_bias || value == OQ_NONE || out->weight_input < 0 ||
+    if (!oq_planner_has_int32_bias(planner) || value == OQ_NONE || out->weight_input < 0 ||
         !out->pair[0] || oq_planner_is_dequantized(planner, value)) {
         return NULL;
     }
