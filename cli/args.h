@@ -23,7 +23,10 @@ struct args {
     const char *model;
     bool json, quiet, verbose, force, help, version, in_process;
 
-    const char *output, *data, *target, *ort_library;
+    const char *const *files; /* of merge: what stands where a model stands elsewhere */
+    size_t n_files;
+
+    const char *output, *data, *target, *ort_library, *ranges_file, *save_ranges;
     uint64_t random_samples, seed, samples, batch, threads, timeout;
     uint64_t external_threshold, external_above, opset;
     int method; /* -1: not given */
@@ -56,7 +59,16 @@ struct choice {
     int value;
 };
 
-enum { FOR_QUANTIZE = 1, FOR_INSPECT = 2, FOR_ALL = FOR_QUANTIZE | FOR_INSPECT };
+enum {
+    FOR_QUANTIZE = 1,
+    FOR_INSPECT = 2,
+    FOR_CALIBRATE = 4,
+    FOR_MERGE = 8,
+    FOR_RUNS = FOR_QUANTIZE | FOR_CALIBRATE,
+    FOR_MODELS = FOR_RUNS | FOR_INSPECT,
+    FOR_OUTPUTS = FOR_RUNS | FOR_MERGE,
+    FOR_ALL = FOR_MODELS | FOR_MERGE
+};
 
 struct option_row {
     unsigned commands; /* FOR_ bits */
@@ -90,7 +102,7 @@ bool args_parse(struct console *console, const struct command *command, int argc
                 struct args *args, enum exit_code *code);
 void args_reset(struct args *args);
 
-/* What both commands take. */
+/* What all commands take that run or inspect a model. */
 void args_fill_runtime(const struct args *args, const struct console *console,
                        struct onnxptq_runtime_options *runtime);
 
@@ -105,6 +117,8 @@ bool value_store(struct args *args, const struct option_row *row, const char *te
 const char *nearest_name(const char *word, const char *const *names, size_t n);
 
 enum exit_code quantize_command(struct console *console, struct args *args);
+enum exit_code calibrate_command(struct console *console, struct args *args);
+enum exit_code merge_command(struct console *console, struct args *args);
 enum exit_code inspect_command(struct console *console, struct args *args);
 
 #endif

@@ -127,11 +127,14 @@ static bool parse_options(struct args *args, const struct parser *parser, int ar
 static bool take_model(struct args *args, int argc, char **argv, struct onnxptq_error *error) {
     error->status = ONNXPTQ_ERROR_USAGE;
     if (optind == argc) {
-        snprintf(error->message, sizeof error->message, "no model given: usage is onnxptq %s %s",
-                 args->command->name, args->command->usage);
+        snprintf(error->message, sizeof error->message, "no %s given: usage is onnxptq %s %s",
+                 args->command->bit == FOR_MERGE ? "file" : "model", args->command->name,
+                 args->command->usage);
         return false;
     }
-    if (optind + 1 < argc) {
+    args->files = (const char *const *)argv + optind;
+    args->n_files = (size_t)(argc - optind);
+    if (optind + 1 < argc && args->command->bit != FOR_MERGE) {
         snprintf(error->message, sizeof error->message,
                  "one model at a time: '%.200s' is one argument too many", argv[optind + 1]);
         return false;

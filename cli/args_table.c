@@ -31,9 +31,9 @@ static const struct choice observe[] = {{"auto", ONNXPTQ_OBSERVE_AUTO},
 #define FIELD(name) offsetof(struct args, name)
 
 static const struct option_row options[] = {
-    {FOR_QUANTIZE, "Output", 'o', "output", "OUT", VALUE_TEXT, FIELD(output), NULL,
-     "write the quantized model to OUT, whole or not at all"},
-    {FOR_QUANTIZE, NULL, 0, "force", NULL, VALUE_FLAG, FIELD(force), NULL,
+    {FOR_OUTPUTS, "Output", 'o', "output", "OUT", VALUE_TEXT, FIELD(output), NULL,
+     "write the result to OUT, whole or not at all"},
+    {FOR_OUTPUTS, NULL, 0, "force", NULL, VALUE_FLAG, FIELD(force), NULL,
      "replace OUT when it exists"},
     {FOR_QUANTIZE, NULL, 0, "external-data", NULL, VALUE_FIXED, FIELD(external_data), outside,
      "keep the weights in OUT.data (default: where MODEL keeps its own,\n"
@@ -45,102 +45,108 @@ static const struct option_row options[] = {
     {FOR_QUANTIZE, NULL, 0, "external-data-above", "BYTES", VALUE_COUNT, FIELD(external_above),
      NULL, "an OUT of more than BYTES is too large (default 2147483647)"},
 
-    {FOR_QUANTIZE, NULL, 0, "opset", "N", VALUE_COUNT, FIELD(opset), NULL,
+    {FOR_RUNS, NULL, 0, "opset", "N", VALUE_COUNT, FIELD(opset), NULL,
      "raise the opset to N, 7 to 26 (default: only as far as\n"
      "quantization needs)"},
 
-    {FOR_QUANTIZE, "Calibration data", 0, "data", "SOURCE", VALUE_TEXT, FIELD(data), NULL,
+    {FOR_RUNS, "Calibration data", 0, "data", "SOURCE", VALUE_TEXT, FIELD(data), NULL,
      "a .npz file (one array per model input), a .npy file (models with\n"
      "one input), or a folder of .npz files (each one run's inputs, in\n"
      "name order)"},
-    {FOR_QUANTIZE, NULL, 0, "random-data", "N", VALUE_COUNT, FIELD(random_samples), NULL,
+    {FOR_RUNS, NULL, 0, "random-data", "N", VALUE_COUNT, FIELD(random_samples), NULL,
      "N random samples instead: floats from N(0,1), integers 0 or 1"},
-    {FOR_QUANTIZE, NULL, 0, "seed", "S", VALUE_NUMBER, FIELD(seed), NULL,
+    {FOR_RUNS, NULL, 0, "seed", "S", VALUE_NUMBER, FIELD(seed), NULL,
      "seed of the random samples (default 0)"},
-    {FOR_QUANTIZE, NULL, 0, "input-shape", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(shapes), NULL,
+    {FOR_RUNS, NULL, 0, "input-shape", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(shapes), NULL,
      "shape of an input for random samples; repeatable"},
-    {FOR_QUANTIZE, NULL, 0, "input-range", "NAME:LO:HI", VALUE_RANGE, 0, NULL,
+    {FOR_RUNS, NULL, 0, "input-range", "NAME:LO:HI", VALUE_RANGE, 0, NULL,
      "range of an input for random samples; repeatable"},
-    {FOR_QUANTIZE, NULL, 0, "samples", "N", VALUE_COUNT, FIELD(samples), NULL,
+    {FOR_RUNS, NULL, 0, "samples", "N", VALUE_COUNT, FIELD(samples), NULL,
      "use at most N samples (default all)"},
-    {FOR_QUANTIZE, NULL, 0, "batch", "N", VALUE_COUNT, FIELD(batch), NULL,
+    {FOR_RUNS, NULL, 0, "batch", "N", VALUE_COUNT, FIELD(batch), NULL,
      "samples in one run (default: the model's batch size, else 1)"},
+    {FOR_QUANTIZE, NULL, 0, "ranges", "FILE", VALUE_TEXT, FIELD(ranges_file), NULL,
+     "use what an earlier calibration saved, or a calibration cache of\n"
+     "TensorRT; samples then serve to measure the result only"},
+    {FOR_QUANTIZE, NULL, 0, "save-ranges", "FILE", VALUE_TEXT, FIELD(save_ranges), NULL,
+     "save what calibration saw to FILE; a FILE.cache becomes a\n"
+     "calibration cache of TensorRT"},
 
-    {FOR_ALL, "Runtime", 0, "custom-op-lib", "LIB", VALUE_LIST, FIELD(libraries), NULL,
+    {FOR_MODELS, "Runtime", 0, "custom-op-lib", "LIB", VALUE_LIST, FIELD(libraries), NULL,
      "shared library with the model's custom operators; it exports\n"
      "RegisterCustomOps, or FUNCTION when given as LIB@FUNCTION;\n"
      "repeatable"},
-    {FOR_ALL, NULL, 0, "providers", "LIST", VALUE_COMMAS, FIELD(providers), NULL,
+    {FOR_MODELS, NULL, 0, "providers", "LIST", VALUE_COMMAS, FIELD(providers), NULL,
      "execution providers in order of preference, separated by commas:\n"
      "cpu, cuda:N, trt:N or a provider's name (default cpu)"},
-    {FOR_ALL, NULL, 0, "provider-option", "NAME:KEY=VALUE", VALUE_LIST, FIELD(provider_options),
+    {FOR_MODELS, NULL, 0, "provider-option", "NAME:KEY=VALUE", VALUE_LIST, FIELD(provider_options),
      NULL, "option of a provider in that list; repeatable"},
-    {FOR_ALL, NULL, 0, "trt-plugin", "LIB", VALUE_LIST, FIELD(trt_plugins), NULL,
+    {FOR_MODELS, NULL, 0, "trt-plugin", "LIB", VALUE_LIST, FIELD(trt_plugins), NULL,
      "library with TensorRT plugins for custom operators, loaded by\n"
      "provider trt; repeatable"},
-    {FOR_ALL, NULL, 0, "trt-profile-min", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_min), NULL,
-     "least shape of an input that TensorRT's engines take; repeatable"},
-    {FOR_ALL, NULL, 0, "trt-profile-opt", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_opt), NULL,
-     "the shape they are made fastest for; repeatable"},
-    {FOR_ALL, NULL, 0, "trt-profile-max", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_max), NULL,
-     "the largest; repeatable"},
-    {FOR_QUANTIZE, NULL, 0, "observe", "auto|host|device", VALUE_CHOICE, FIELD(observe), observe,
+    {FOR_MODELS, NULL, 0, "trt-profile-min", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_min),
+     NULL, "least shape of an input that TensorRT's engines take; repeatable"},
+    {FOR_MODELS, NULL, 0, "trt-profile-opt", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_opt),
+     NULL, "the shape they are made fastest for; repeatable"},
+    {FOR_MODELS, NULL, 0, "trt-profile-max", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_max),
+     NULL, "the largest; repeatable"},
+    {FOR_RUNS, NULL, 0, "observe", "auto|host|device", VALUE_CHOICE, FIELD(observe), observe,
      "where tensors are summarised for method max: on the device where\n"
      "they lie, or copied to the host (default: auto, the device where\n"
      "one has memory of its own)"},
-    {FOR_QUANTIZE, NULL, 0, "threads", "N", VALUE_COUNT, FIELD(threads), NULL,
+    {FOR_RUNS, NULL, 0, "threads", "N", VALUE_COUNT, FIELD(threads), NULL,
      "threads of one run (default: the runtime's choice)"},
-    {FOR_ALL, NULL, 0, "ort-lib", "PATH", VALUE_TEXT, FIELD(ort_library), NULL,
+    {FOR_MODELS, NULL, 0, "ort-lib", "PATH", VALUE_TEXT, FIELD(ort_library), NULL,
      "the ONNX Runtime library (default: $ONNXPTQ_ORT_LIB, then the one\n"
      "configured at build time, then the loader's)"},
 
-    {FOR_ALL, NULL, 0, "timeout", "SECONDS", VALUE_COUNT, FIELD(timeout), NULL,
+    {FOR_MODELS, NULL, 0, "timeout", "SECONDS", VALUE_COUNT, FIELD(timeout), NULL,
      "end the command when one custom operator, or one run, takes longer\n"
      "(default: no limit)"},
-    {FOR_ALL, NULL, 0, "in-process", NULL, VALUE_FLAG, FIELD(in_process), NULL,
+    {FOR_MODELS, NULL, 0, "in-process", NULL, VALUE_FLAG, FIELD(in_process), NULL,
      "run in this process, for debuggers: a library that crashes takes\n"
      "the command with it"},
 
-    {FOR_ALL, "Quantization", 0, "target", "NAME", VALUE_TEXT, FIELD(target), NULL,
+    {FOR_MODELS, "Quantization", 0, "target", "NAME", VALUE_TEXT, FIELD(target), NULL,
      "where the result will run: tensorrt (default) or onnxruntime"},
-    {FOR_QUANTIZE, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,
+    {FOR_RUNS, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,
      "how ranges follow from the values seen: max (default) takes all of\n"
      "them, percentile a share, entropy and mse what loses least"},
-    {FOR_QUANTIZE, NULL, 0, "percentile", "P", VALUE_REAL, FIELD(percentile), NULL,
+    {FOR_RUNS, NULL, 0, "percentile", "P", VALUE_REAL, FIELD(percentile), NULL,
      "the share that the method percentile takes, 50 to 100 (default\n"
      "99.99); given alone, it chooses that method"},
-    {FOR_QUANTIZE, NULL, 0, "op-types", "LIST", VALUE_LIST, FIELD(op_types), NULL,
+    {FOR_RUNS, NULL, 0, "op-types", "LIST", VALUE_LIST, FIELD(op_types), NULL,
      "quantize only operators of these types, separated by commas, as\n"
      "Conv or custom_domain::DummyOp; repeatable"},
-    {FOR_QUANTIZE, NULL, 0, "exclude-op-types", "LIST", VALUE_LIST, FIELD(exclude_op_types), NULL,
+    {FOR_RUNS, NULL, 0, "exclude-op-types", "LIST", VALUE_LIST, FIELD(exclude_op_types), NULL,
      "leave operators of these types float; repeatable"},
-    {FOR_QUANTIZE, NULL, 0, "nodes", "PATTERN", VALUE_LIST, FIELD(nodes), NULL,
+    {FOR_RUNS, NULL, 0, "nodes", "PATTERN", VALUE_LIST, FIELD(nodes), NULL,
      "quantize only nodes whose whole name matches the regular\n"
      "expression (a node without a name is @ and its first output);\n"
      "repeatable"},
-    {FOR_QUANTIZE, NULL, 0, "exclude-nodes", "PATTERN", VALUE_LIST, FIELD(exclude_nodes), NULL,
+    {FOR_RUNS, NULL, 0, "exclude-nodes", "PATTERN", VALUE_LIST, FIELD(exclude_nodes), NULL,
      "leave these nodes float; repeatable"},
-    {FOR_QUANTIZE, NULL, 0, "size-rules", "on|off", VALUE_CHOICE, FIELD(size_rules), switches,
+    {FOR_RUNS, NULL, 0, "size-rules", "on|off", VALUE_CHOICE, FIELD(size_rules), switches,
      "leave operators float that are too small to gain (default: on for\n"
      "tensorrt, off for onnxruntime)"},
-    {FOR_QUANTIZE, NULL, 0, "activation-type", "TYPE", VALUE_CHOICE, FIELD(activation_type),
+    {FOR_RUNS, NULL, 0, "activation-type", "TYPE", VALUE_CHOICE, FIELD(activation_type),
      activation_types,
      "int8, uint8, int16 or uint16 (default: what the target runs\n"
      "fastest; tensorrt has int8 alone; 16 bits need opset 21)"},
-    {FOR_QUANTIZE, NULL, 0, "quantize-outputs", "on|off", VALUE_CHOICE, FIELD(quantize_outputs),
+    {FOR_RUNS, NULL, 0, "quantize-outputs", "on|off", VALUE_CHOICE, FIELD(quantize_outputs),
      switches,
      "Q/DQ behind all outputs of the model, or behind none (default: the\n"
      "target's rules)"},
-    {FOR_QUANTIZE, NULL, 0, "foreign-edges", "float|fuse", VALUE_CHOICE, FIELD(foreign_edges),
+    {FOR_RUNS, NULL, 0, "foreign-edges", "float|fuse", VALUE_CHOICE, FIELD(foreign_edges),
      foreign_edges,
      "what custom operators read: float values (default), or rounded\n"
      "ones where that lets the neighbour fuse"},
 
-    {FOR_ALL, "Messages", 0, "json", NULL, VALUE_FLAG, FIELD(json), NULL,
+    {FOR_MODELS, "Messages", 0, "json", NULL, VALUE_FLAG, FIELD(json), NULL,
      "print the report as one JSON object"},
     {FOR_ALL, NULL, 0, "quiet", NULL, VALUE_FLAG, FIELD(quiet), NULL,
      "print nothing unless something fails"},
-    {FOR_ALL, NULL, 0, "verbose", NULL, VALUE_FLAG, FIELD(verbose), NULL,
+    {FOR_MODELS, NULL, 0, "verbose", NULL, VALUE_FLAG, FIELD(verbose), NULL,
      "print the reason of every decision, and the runtime's messages"},
     {FOR_ALL, NULL, 0, "version", NULL, VALUE_FLAG, FIELD(version), NULL,
      "print the version and exit"},
@@ -148,10 +154,19 @@ static const struct option_row options[] = {
 };
 
 static const struct command commands[] = {
-    {FOR_QUANTIZE, "quantize", "MODEL -o OUT (--data SOURCE | --random-data N) [OPTION]...",
+    {FOR_QUANTIZE, "quantize",
+     "MODEL -o OUT (--data SOURCE | --random-data N | --ranges FILE) [OPTION]...",
      "Quantize an ONNX model to int8, measure the result beside the original, and say\n"
      "what was done and why.",
      quantize_command},
+    {FOR_CALIBRATE, "calibrate", "MODEL -o RANGES (--data SOURCE | --random-data N) [OPTION]...",
+     "Run the samples and save the ranges of what the target quantizes, for quantize\n"
+     "--ranges. RANGES.cache becomes a calibration cache of TensorRT.",
+     calibrate_command},
+    {FOR_MERGE, "merge", "RANGES... -o OUT [OPTION]...",
+     "Join the ranges of calibrations of one model into what one run over all of their\n"
+     "samples would have saved.",
+     merge_command},
     {FOR_INSPECT, "inspect", "MODEL [OPTION]...",
      "Say what a model holds, which of its operators the runtime and the given libraries\n"
      "can run, and which of them the target can quantize.",

@@ -173,6 +173,10 @@ static void print_costs(FILE *file, const struct onnxptq_report *report) {
     fprintf(file, "  Memory    %s anonymous, %s with mapped files, at the peak\n",
             bytes_text(a, report->peak_anonymous_bytes),
             bytes_text(b, report->peak_resident_bytes));
+}
+
+static void print_sizes(FILE *file, const struct onnxptq_report *report) {
+    char a[BYTES_TEXT_SIZE], b[BYTES_TEXT_SIZE];
     fprintf(file, "  Size      %s before, %s after", bytes_text(a, report->model_bytes),
             bytes_text(b, report->output_bytes));
     fprintf(file, "; %s of temporary files in between\n", bytes_text(a, report->temporary_bytes));
@@ -199,6 +203,9 @@ static void print_quality(FILE *file, const struct console *console,
 static void print_check(FILE *file, const struct console *console,
                         const struct onnxptq_report *report) {
     char heading[128];
+    if (report->n_check_samples == 0) {
+        return; /* a note says why */
+    }
     snprintf(heading, sizeof heading, "Measured beside the original, on %zu sample%s%s",
              report->n_check_samples, report->n_check_samples == 1 ? "" : "s",
              report->held_back ? " that calibration did not see" : "");
@@ -237,7 +244,23 @@ void summary_print(FILE *file, const struct console *console, const struct onnxp
     print_heading(file, console, "Numbers");
     print_scales(file, report);
     print_costs(file, report);
+    print_sizes(file, report);
     print_check(file, console, report);
     print_notes(file, console, report);
     usage_print(file, console, report);
+}
+
+void calibration_print(FILE *file, const struct console *console,
+                       const struct onnxptq_report *report) {
+    print_text(file, report->model_path);
+    fputs(" -> ", file);
+    print_text(file, report->output_path);
+    fprintf(file, "\ntarget %s, %zu calibration samples, ONNX Runtime %s\n", report->target,
+            report->n_calibration_samples, report->runtime_version);
+    if (console->verbose) {
+        print_all_nodes(file, console, report);
+    }
+    print_heading(file, console, "Numbers");
+    print_costs(file, report);
+    print_notes(file, console, report);
 }

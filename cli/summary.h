@@ -8,6 +8,10 @@
 
 void summary_print(FILE *file, const struct console *console, const struct onnxptq_report *report);
 
+/* Of calibrate. */
+void calibration_print(FILE *file, const struct console *console,
+                       const struct onnxptq_report *report);
+
 /* The last part: how to run the result. */
 void usage_print(FILE *file, const struct console *console, const struct onnxptq_report *report);
 

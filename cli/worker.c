@@ -210,6 +210,9 @@ static enum exit_code wait_for(struct console *console, const struct args *args,
     if (args->output != NULL) {
         worker_remove_leftovers(args->output, worker_process);
     }
+    if (args->save_ranges != NULL) {
+        worker_remove_leftovers(args->save_ranges, worker_process);
+    }
     return worker_explain(console, state, &end);
 }
 

@@ -234,10 +234,10 @@ struct onnxptq_quantize_options {
     const struct onnxptq_runtime_options *runtime; /* NULL: defaults */
 
     const char *model_path;
-    const char *output_path; /* may equal model_path */
+    const char *output_path; /* may equal model_path; NULL: the job ends with saving ranges */
     bool overwrite;          /* replace an existing output */
 
-    /* Exactly one of data_path, data and random_samples. */
+    /* Exactly one of data_path, data and random_samples; at most one with ranges_path. */
     const char *data_path;                  /* .npz, .npy, or a folder of .npz files */
     const struct onnxptq_data_source *data; /* callback */
     size_t random_samples;
@@ -283,6 +283,13 @@ struct onnxptq_quantize_options {
     /* Q/DQ behind outputs of the model: 1 on every float one that the plan may quantize, 0 on
      * none, -1 where the target's rules put it. */
     int quantize_outputs;
+
+    /* A ranges file (docs/ranges.md), or a calibration cache of TensorRT, to be used instead of
+     * calibrating; samples are then needed to measure the result only. */
+    const char *ranges_path;
+    /* Where to save what calibration saw, NULL: nowhere. A path that ends in ".cache" gets a
+     * calibration cache of TensorRT with the ranges that the method chooses. */
+    const char *save_ranges_path;
 };
 ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
                                                size_t size);
@@ -390,6 +397,17 @@ ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
 onnxptq_quantize(const struct onnxptq_quantize_options *options, char **report,
                  struct onnxptq_error *error);
 
+/* Calibrates only: writes options->save_ranges_path, whole or not at all. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_calibrate(const struct onnxptq_quantize_options *options, char **report,
+                  struct onnxptq_error *error);
+
+/* Joins ranges files of one model, calibrated with the same target and selection, into one: the
+ * same as if one run had seen all of their samples. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_merge_ranges(const char *const *paths, size_t n, const char *output_path, bool overwrite,
+                     struct onnxptq_error *error);
+
 /* The same in steps, to be called in this order; each runs those before it that were skipped. */
 struct onnxptq_job;
 
@@ -404,6 +422,9 @@ ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_plan(struct onnxptq
 /* Runs the calibration samples with observers on the tensors that the plan quantizes. */
 ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_calibrate(struct onnxptq_job *job,
                                                                        struct onnxptq_error *error);
+/* Writes options->save_ranges_path, which onnxptq_job_commit() does too. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
+onnxptq_job_save_ranges(struct onnxptq_job *job, struct onnxptq_error *error);
 /* Builds the quantized model in a temporary file beside the output. */
 ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_emit(struct onnxptq_job *job,
                                                                   struct onnxptq_error *error);

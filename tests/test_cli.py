@@ -13,7 +13,7 @@ import pytest
 import qdq
 
 OPTIONS = """
--o --data --random-data --seed --input-shape --input-range --samples --batch --custom-op-lib
+-o --data --ranges --save-ranges --random-data --seed --input-shape --input-range --samples --batch --custom-op-lib
 --providers --target --method --percentile --op-types --exclude-op-types --nodes --exclude-nodes --size-rules
 --foreign-edges --threads --ort-lib --json --quiet --verbose --force --version --help
 """.split()

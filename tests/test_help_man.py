@@ -39,7 +39,20 @@ def test_inspect_takes_a_part_of_the_same_options():
     assert set(re.findall(r"^\.Fl Fl ([\w-]+)", section, re.MULTILINE)) == set(options)
 
 
-@pytest.mark.parametrize("command", ["quantize", "inspect"])
+def test_calibrate_and_merge_take_a_part_too():
+    every = manual_options()
+    options = help_options("calibrate")
+    assert all(every[name] == row for name, row in options.items())
+    missing = {"ranges", "save-ranges"} | {name for name in every if "external-data" in name}
+    assert set(every) - set(options) == missing
+    options = help_options("merge")
+    assert all(every[name] == row for name, row in options.items())
+    section = MANUAL.read_text().split(".Ss Options of calibrate")[1].split(".Ss")[0]
+    listed = section.split(".Cm merge")[1]
+    assert set(re.findall(r"^\.Fl Fl ([\w-]+)", listed, re.MULTILINE)) == set(options)
+
+
+@pytest.mark.parametrize("command", ["quantize", "calibrate", "inspect"])
 def test_the_parser_knows_every_option_of_the_help(command):
     """Each fails for want of a value or of a model, never as unknown."""
     for name, (short, argument) in help_options(command).items():
@@ -65,6 +78,7 @@ def test_an_option_of_the_other_command_is_unknown():
     "args, suggestion",
     [
         (["quantise"], "quantize"),
+        (["calibrat"], "calibrate"),
         (["--hlep"], "--help"),
         (["quantize", "--dta", "x"], "--data"),
         (["quantize", "--exclude-node", "x", "m"], None),
@@ -84,7 +98,8 @@ def test_the_nearest_name_is_suggested(args, suggestion):
 
 
 def test_lines_of_the_help_are_short():
-    for args in (["--help"], ["quantize", "--help"], ["inspect", "--help"]):
+    commands = ("quantize", "calibrate", "merge", "inspect")
+    for args in [["--help"], *([command, "--help"] for command in commands)]:
         assert all(len(line) <= 100 for line in harness.run_cli(*args).ok().out.splitlines())
 
 

@@ -46,6 +46,10 @@ static enum onnxptq_status advance(struct onnxptq_job *job, enum step step,
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot continue the job: there is none, or an earlier step failed");
     }
+    if (step >= STEP_EMIT && job->options.quantize.output_path == NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot quantize model '%s': no output given",
+                       job->options.quantize.model_path);
+    }
     while (job->next_stage < N_STAGES && stages[job->next_stage].step <= step) {
         enum onnxptq_status status = run_stage(job, &stages[job->next_stage], error);
         if (status != ONNXPTQ_OK) {
@@ -84,7 +88,7 @@ static void set_up_report(struct onnxptq_job *job) {
     const struct onnxptq_quantize_options *options = &job->options.quantize;
     struct onnxptq_report *report = &job->report.public;
     report->model_path = options->model_path;
-    report->output_path = options->output_path;
+    report->output_path = oq_options_result_path(options);
     report->target = options->target;
     report->method = oq_method_name(options->method);
 }
@@ -129,6 +133,7 @@ void onnxptq_job_destroy(struct onnxptq_job *job) {
     size_t n_values = job->graph != NULL ? oq_graph_n_values(job->graph) : 0;
     oq_statistics_free(job->ranges, n_values);
     oq_statistics_free(job->trace, n_values);
+    oq_ranges_destroy(job->saved);
     oq_data_close(job->source);
     oq_weight_file_destroy(job->weights);
     oq_selection_destroy(job->prepared_selection);
@@ -152,6 +157,16 @@ enum onnxptq_status onnxptq_job_plan(struct onnxptq_job *job, struct onnxptq_err
 
 enum onnxptq_status onnxptq_job_calibrate(struct onnxptq_job *job, struct onnxptq_error *error) {
     return advance(job, STEP_CALIBRATE, error);
+}
+
+enum onnxptq_status onnxptq_job_save_ranges(struct onnxptq_job *job, struct onnxptq_error *error) {
+    OQ_TRY(advance(job, STEP_CALIBRATE, error));
+    if (job->options.quantize.save_ranges_path == NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot save the ranges of model '%s': no file given",
+                       job->options.quantize.model_path);
+    }
+    return oq_job_write_ranges(job, error);
 }
 
 enum onnxptq_status onnxptq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) {
@@ -194,6 +209,27 @@ enum onnxptq_status onnxptq_quantize(const struct onnxptq_quantize_options *opti
         OQ_TRY_DONE(onnxptq_job_report_json(job, &text, error));
     }
     OQ_TRY_DONE(onnxptq_job_commit(job, error));
+    if (report != NULL) {
+        *report = text;
+        text = NULL;
+    }
+done:
+    onnxptq_job_destroy(job);
+    free(text);
+    return status;
+}
+
+enum onnxptq_status onnxptq_calibrate(const struct onnxptq_quantize_options *options, char **report,
+                                      struct onnxptq_error *error) {
+    struct onnxptq_job *job = NULL;
+    char *text = NULL;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    OQ_TRY_DONE(onnxptq_job_create(options, &job, error));
+    OQ_TRY_DONE(onnxptq_job_calibrate(job, error));
+    if (report != NULL) {
+        OQ_TRY_DONE(onnxptq_job_report_json(job, &text, error));
+    }
+    OQ_TRY_DONE(onnxptq_job_save_ranges(job, error));
     if (report != NULL) {
         *report = text;
         text = NULL;

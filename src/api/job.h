@@ -7,6 +7,7 @@
 
 #include "api/options.h"
 #include "api/output.h"
+#include "api/ranges.h"
 #include "api/report.h"
 #include "calib/traced_shapes.h"
 #include "data/source.h"
@@ -30,6 +31,7 @@ struct onnxptq_job {
     struct oq_weight_file *weights;          /* serves the sessions of all models */
     struct oq_data_source *source;
     size_t first_prepare_note, n_prepare_notes; /* of the report: what preparing told */
+    struct oq_ranges *saved;                    /* of the options' ranges file, or NULL */
     struct oq_statistics *trace, *ranges;       /* one per value of the graph; malloc'ed */
     struct oq_traced_shapes *shapes;            /* for the copies of the model that sessions get */
     struct oq_plan *plan;
@@ -46,6 +48,18 @@ struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_
 
 /* Takes what trace and ranges (once there) tell of shapes. */
 enum onnxptq_status oq_job_take_shapes(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+
+/* Reads the ranges file of the options, if there is one, and checks that it is of this model. */
+enum onnxptq_status oq_job_load_ranges(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* Its trace, and its ranges for what the plan quantizes, in place of running the model. */
+enum onnxptq_status oq_job_take_trace(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+enum onnxptq_status oq_job_take_ranges(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* Writes the options' save_ranges_path. */
+enum onnxptq_status oq_job_write_ranges(struct onnxptq_job *job, struct onnxptq_error *error)
     OQ_MUST_USE;
 
 /* Loads runtime and libraries, reads the model, proves that every operator has a provider, reads

@@ -48,11 +48,11 @@ static const char *name_maker(const struct onnxptq_job *job, uint32_t value,
     return text;
 }
 
-static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size_t n,
-                           const struct oq_statistics *seen) {
+static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size_t n) {
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t count = seen[i].n_nan + seen[i].n_infinite;
+        const struct oq_statistics *seen = &job->ranges[values[i]];
+        uint64_t count = seen->n_nan + seen->n_infinite;
         if (count == 0 || ++n_found > MAX_NAMED) {
             continue;
         }
@@ -62,8 +62,8 @@ static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size
             "tensor '%s'%s held %llu NaN and %llu infinite values, first at sample %zu; "
             "its range leaves them out",
             oq_graph_value(job->graph, values[i])->name, name_maker(job, values[i], maker),
-            (unsigned long long)seen[i].n_nan, (unsigned long long)seen[i].n_infinite,
-            seen[i].first_nonfinite_sample);
+            (unsigned long long)seen->n_nan, (unsigned long long)seen->n_infinite,
+            seen->first_nonfinite_sample);
     }
     if (n_found > MAX_NAMED) {
         oq_report_add_note(&job->report, "%zu more tensors held values that are not finite",
@@ -71,11 +71,11 @@ static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size
     }
 }
 
-static void note_masks(struct onnxptq_job *job, const uint32_t *values, size_t n,
-                       const struct oq_statistics *seen) {
+static void note_masks(struct onnxptq_job *job, const uint32_t *values, size_t n) {
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++) {
-        struct oq_range range = oq_range_observed(&seen[i]);
+        const struct oq_statistics *seen = &job->ranges[values[i]];
+        struct oq_range range = oq_range_observed(seen);
         if (range.n_masked == 0 || ++n_found > MAX_NAMED) {
             continue;
         }
@@ -84,11 +84,16 @@ static void note_masks(struct onnxptq_job *job, const uint32_t *values, size_t n
             "tensor '%s' held %llu values of %.3g and beyond in magnitude, which are "
             "taken for masks; its range leaves them out",
             oq_graph_value(job->graph, values[i])->name, (unsigned long long)range.n_masked,
-            seen[i].far_least);
+            seen->far_least);
     }
     if (n_found > MAX_NAMED) {
         oq_report_add_note(&job->report, "%zu more tensors held masks", n_found - MAX_NAMED);
     }
+}
+
+static bool needs_histograms(const struct onnxptq_job *job) {
+    const struct onnxptq_quantize_options *options = &job->options.quantize;
+    return oq_range_needs_histogram(options->method) || options->save_ranges_path != NULL;
 }
 
 /* Tensors of a device would be copied to the host to be read. */
@@ -99,7 +104,7 @@ static bool reduces_on_device(const struct onnxptq_job *job) {
     case ONNXPTQ_OBSERVE_DEVICE: return true;
     case ONNXPTQ_OBSERVE_AUTO: break;
     }
-    return options->method == ONNXPTQ_METHOD_MAX && oq_runtime_has_own_memory(job->runtime);
+    return !needs_histograms(job) && oq_runtime_has_own_memory(job->runtime);
 }
 
 static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *values, size_t n,
@@ -114,8 +119,7 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
                                  .runs = &runs,
                                  .values = values,
                                  .n_values = n,
-                                 .histograms =
-                                     oq_range_needs_histogram(job->options.quantize.method),
+                                 .histograms = needs_histograms(job),
                                  .stage = "calibrate",
                                  .log = &job->log,
                                  .shapes = job->shapes,
@@ -126,23 +130,31 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
     return status;
 }
 
-enum onnxptq_status oq_job_calibrate(struct onnxptq_job *job, struct onnxptq_error *error) {
-    uint32_t *values = NULL;
-    size_t n = 0;
-    OQ_TRY(oq_plan_watched(job->plan, &values, &n, error));
+static enum onnxptq_status run_calibration(struct onnxptq_job *job, const uint32_t *values,
+                                           size_t n, struct onnxptq_error *error) {
     struct oq_statistics *seen = calloc(n + 1, sizeof *seen);
     enum onnxptq_status status = ONNXPTQ_OK;
     if (seen == NULL) {
-        status = oq_fail_memory(error, "the ranges");
-        goto done;
+        return oq_fail_memory(error, "the ranges");
     }
     OQ_TRY_DONE(watch_all(job, values, n, seen, error));
-    note_nonfinite(job, values, n, seen);
-    note_masks(job, values, n, seen);
     job->ranges = oq_job_scatter(job->graph, values, n, seen);
     status = job->ranges ? oq_job_take_shapes(job, error) : oq_fail_memory(error, "the ranges");
 done:
     oq_statistics_free(seen, n);
+    return status;
+}
+
+enum onnxptq_status oq_job_calibrate(struct onnxptq_job *job, struct onnxptq_error *error) {
+    uint32_t *values = NULL;
+    size_t n = 0;
+    OQ_TRY(oq_plan_watched(job->plan, &values, &n, error));
+    enum onnxptq_status status = job->saved != NULL ? oq_job_take_ranges(job, error)
+                                                    : run_calibration(job, values, n, error);
+    if (status == ONNXPTQ_OK) {
+        note_nonfinite(job, values, n);
+        note_masks(job, values, n);
+    }
     free(values);
     return status;
 }

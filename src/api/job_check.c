@@ -232,7 +232,17 @@ static enum onnxptq_status check_runs(struct onnxptq_job *job, const struct oq_d
     return status;
 }
 
-enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) {
+/* Without samples nothing can be measured, but the result must load. */
+static enum onnxptq_status check_loading(struct onnxptq_job *job, struct onnxptq_error *error) {
+    struct oq_session *result = NULL;
+    bool optimized = true;
+    oq_report_add_note(&job->report, "the result was not measured: no samples were given");
+    OQ_TRY(open_candidate(job, &optimized, &result, error));
+    oq_session_destroy(result);
+    return ONNXPTQ_OK;
+}
+
+static enum onnxptq_status check_samples(struct onnxptq_job *job, struct onnxptq_error *error) {
     struct oq_data_runs runs;
     OQ_TRY(oq_data_runs(job->source, OQ_DATA_CHECK, &runs, error));
     job->report.public.n_check_samples = runs.n_samples;
@@ -245,12 +255,20 @@ enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *
                            "one run of the check");
     }
     oq_data_runs_reset(&runs);
-    job->report.public.temporary_bytes =
-        oq_weight_file_size(job->weights) + oq_model_temporary_bytes(job->emitted.model);
     return status;
 }
 
+enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) {
+    OQ_TRY(job->source != NULL ? check_samples(job, error) : check_loading(job, error));
+    job->report.public.temporary_bytes =
+        oq_weight_file_size(job->weights) + oq_model_temporary_bytes(job->emitted.model);
+    return ONNXPTQ_OK;
+}
+
 enum onnxptq_status oq_job_commit(struct onnxptq_job *job, struct onnxptq_error *error) {
+    if (job->options.quantize.save_ranges_path != NULL) {
+        OQ_TRY(oq_job_write_ranges(job, error));
+    }
     /* Temporary files go first, so that nothing but the output is there once the output is. */
     oq_emit_result_reset(&job->emitted);
     oq_model_release_files(job->prepared);

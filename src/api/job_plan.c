@@ -68,7 +68,10 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
                    oq_runtime_version(job->runtime), oq_runtime_library(job->runtime));
     OQ_TRY(oq_model_read(options->model_path, &job->original, error));
     report->model_bytes = oq_model_bytes(job->original);
-    OQ_TRY(oq_output_check(options, job->original, error));
+    if (options->output_path != NULL) {
+        OQ_TRY(oq_output_check(options, job->original, error));
+    }
+    OQ_TRY(oq_job_load_ranges(job, error));
     OQ_TRY(oq_graph_build(job->original, &job->graph, error));
     OQ_TRY(oq_probe_require_all(job->runtime, job->graph, error));
     note_plugins(job);
@@ -133,7 +136,8 @@ enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error
     const struct oq_prepare_spec spec = {.graph = job->graph,
                                          .excluded = excluded,
                                          .runtime = job->runtime,
-                                         .beside_path = job->options.quantize.output_path,
+                                         .beside_path =
+                                             oq_options_result_path(&job->options.quantize),
                                          .opset = choose_opset(job),
                                          .log = &job->log,
                                          .note = add_note,
@@ -145,7 +149,8 @@ enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error
     job->graph = NULL;
     OQ_TRY(oq_graph_build(job->prepared, &job->graph, error));
     OQ_TRY(oq_selection_project(job->selection, job->graph, &job->prepared_selection, error));
-    return oq_weight_file_create(job->options.quantize.output_path, &job->weights, error);
+    return oq_weight_file_create(oq_options_result_path(&job->options.quantize), &job->weights,
+                                 error);
 }
 
 /* ---- Trace --------------------------------------------------------------------------------- */
@@ -222,8 +227,7 @@ enum onnxptq_status oq_job_take_shapes(struct onnxptq_job *job, struct onnxptq_e
     return oq_traced_shapes_create(job->graph, job->trace, job->ranges, &job->shapes, error);
 }
 
-enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *error) {
-    OQ_TRY(open_data(job, error));
+static enum onnxptq_status run_trace(struct onnxptq_job *job, struct onnxptq_error *error) {
     size_t n_all = oq_graph_n_values(job->graph);
     uint32_t *values = calloc(n_all + 1, sizeof *values);
     struct oq_statistics *seen = calloc(n_all + 1, sizeof *seen);
@@ -238,11 +242,20 @@ enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *
         oq_statistics_condense(&seen[i]);
     }
     job->trace = oq_job_scatter(job->graph, values, n, seen);
-    status = job->trace ? oq_job_take_shapes(job, error) : oq_fail_memory(error, "the trace");
+    status = job->trace ? ONNXPTQ_OK : oq_fail_memory(error, "the trace");
 done:
     free(values);
     oq_statistics_free(seen, n_all);
     return status;
+}
+
+enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *error) {
+    if (oq_options_have_data(&job->options.quantize)) {
+        OQ_TRY(open_data(job, error));
+    }
+    bool traced = job->saved != NULL && job->saved->trace.n > 0;
+    OQ_TRY(traced ? oq_job_take_trace(job, error) : run_trace(job, error));
+    return oq_job_take_shapes(job, error);
 }
 
 /* ---- Plan ---------------------------------------------------------------------------------- */

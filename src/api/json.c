@@ -14,10 +14,11 @@ void oq_json_init(struct oq_json *json) {
     yyjson_mut_doc_set_root(json->doc, json->root);
 }
 
-enum onnxptq_status oq_json_finish(struct oq_json *json, char **text, struct onnxptq_error *error) {
+static enum onnxptq_status finish(struct oq_json *json, yyjson_write_flag flags, char **text,
+                                  struct onnxptq_error *error) {
     char *written = NULL;
     if (text != NULL && !json->failed) {
-        written = yyjson_mut_write(json->doc, YYJSON_WRITE_PRETTY_TWO_SPACES, NULL);
+        written = yyjson_mut_write(json->doc, flags, NULL);
     }
     yyjson_mut_doc_free(json->doc);
     json->doc = NULL;
@@ -29,6 +30,15 @@ enum onnxptq_status oq_json_finish(struct oq_json *json, char **text, struct onn
     }
     *text = written;
     return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_json_finish(struct oq_json *json, char **text, struct onnxptq_error *error) {
+    return finish(json, YYJSON_WRITE_PRETTY_TWO_SPACES, text, error);
+}
+
+enum onnxptq_status oq_json_finish_line(struct oq_json *json, char **text,
+                                        struct onnxptq_error *error) {
+    return finish(json, YYJSON_WRITE_NOFLAG, text, error);
 }
 
 /* ---- Text that is always UTF-8 ------------------------------------------------------------- */
@@ -83,17 +93,21 @@ static size_t replace_invalid(const char *text, size_t size, char *to) {
     return written;
 }
 
+char *oq_json_clean(const char *text) {
+    size_t size = strlen(text);
+    char *clean = malloc(3 * size + 1);
+    if (clean != NULL) {
+        clean[replace_invalid(text, size, clean)] = '\0';
+    }
+    return clean;
+}
+
 static yyjson_mut_val *make_text(struct oq_json *json, const char *text) {
     if (text == NULL) {
         return yyjson_mut_null(json->doc);
     }
-    size_t size = strlen(text);
-    char *clean = malloc(3 * size + 1);
-    if (clean == NULL) {
-        return NULL;
-    }
-    size_t written = replace_invalid(text, size, clean);
-    yyjson_mut_val *value = yyjson_mut_strncpy(json->doc, clean, written);
+    char *clean = oq_json_clean(text);
+    yyjson_mut_val *value = clean != NULL ? yyjson_mut_strcpy(json->doc, clean) : NULL;
     free(clean);
     return value;
 }

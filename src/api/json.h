@@ -20,6 +20,14 @@ void oq_json_init(struct oq_json *json);
 enum onnxptq_status oq_json_finish(struct oq_json *json, char **text, struct onnxptq_error *error)
     OQ_MUST_USE;
 
+/* The same on one line. */
+enum onnxptq_status oq_json_finish_line(struct oq_json *json, char **text,
+                                        struct onnxptq_error *error) OQ_MUST_USE;
+
+/* A copy of `text` in which bytes that are not UTF-8 have become U+FFFD, as all text here does;
+ * malloc'ed. NULL: out of memory. */
+char *oq_json_clean(const char *text);
+
 /* All of these add to the object `parent` under `key`, or to the array `parent` when `key` is NULL.
  */
 yyjson_mut_val *oq_json_object(struct oq_json *json, yyjson_mut_val *parent, const char *key);

@@ -3,7 +3,6 @@
  */
 #include "api/options.h"
 
-#include "base/file.h"
 #include "base/temporary.h"
 #include "prepare/opset.h"
 #include "quant/target.h"
@@ -126,10 +125,18 @@ static enum onnxptq_status check_lists(const struct oq_options *options,
     return ONNXPTQ_OK;
 }
 
+const char *oq_options_result_path(const struct onnxptq_quantize_options *q) {
+    return q->output_path != NULL ? q->output_path : q->save_ranges_path;
+}
+
+bool oq_options_have_data(const struct onnxptq_quantize_options *q) {
+    return q->data_path != NULL || q->data != NULL || q->random_samples > 0;
+}
+
 static enum onnxptq_status check_data(const struct onnxptq_quantize_options *q,
                                       struct onnxptq_error *error) {
     int n_sources = (q->data_path != NULL) + (q->data != NULL) + (q->random_samples > 0);
-    if (n_sources == 0) {
+    if (n_sources == 0 && q->ranges_path == NULL) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot calibrate: no samples given; pass calibration data with --data, or "
                        "--random-data N where random values will do");
@@ -243,6 +250,12 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
                        "cannot convert to opset %lld (--opset): it is %d to %d",
                        (long long)q->opset, OQ_OPSET_OLDEST, OQ_OPSET_NEWEST);
     }
+    if (q->observe == ONNXPTQ_OBSERVE_DEVICE && q->save_ranges_path != NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot summarise tensors on the device (--observe) and save ranges '%s': "
+                       "these hold histograms, which are counted on the host",
+                       q->save_ranges_path);
+    }
     if (options->runtime.threads < 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot run with %d threads: give 1 or more",
                        options->runtime.threads);
@@ -256,7 +269,7 @@ enum onnxptq_status oq_options_check(const struct oq_options *options,
     if (q->model_path == NULL || q->model_path[0] == '\0') {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot quantize: no model given");
     }
-    if (q->output_path == NULL || q->output_path[0] == '\0') {
+    if (oq_options_result_path(q) == NULL || oq_options_result_path(q)[0] == '\0') {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot quantize model '%s': no output given; name it with -o",
                        q->model_path);
@@ -265,74 +278,4 @@ enum onnxptq_status oq_options_check(const struct oq_options *options,
     OQ_TRY(check_lists(options, error));
     OQ_TRY(check_data(q, error));
     return check_random(q, error);
-}
-
-/* ---- Files --------------------------------------------------------------------------------- */
-
-static enum onnxptq_status check_output_folder(const char *output, struct onnxptq_error *error) {
-    char *folder = oq_path_folder(output);
-    if (folder == NULL) {
-        return oq_fail_memory(error, "a path");
-    }
-    enum onnxptq_status status =
-        oq_path_is_folder(folder)
-            ? ONNXPTQ_OK
-            : oq_fail(error, ONNXPTQ_ERROR_IO,
-                      "cannot write output '%s': there is no folder '%s'; create it first", output,
-                      folder);
-    free(folder);
-    return status;
-}
-
-/* The model may be replaced when asked for; replacing what else is read is a slip. */
-static enum onnxptq_status check_other_inputs(const struct oq_options *options,
-                                              struct onnxptq_error *error) {
-    const struct onnxptq_quantize_options *q = &options->quantize;
-    const char *twin = NULL;
-    if (q->data_path != NULL && oq_path_same_file(q->output_path, q->data_path)) {
-        twin = "the calibration data";
-    }
-    for (size_t i = 0; i < options->runtime.n_custom_op_libraries; i++) {
-        if (oq_path_same_file(q->output_path, options->runtime.custom_op_libraries[i])) {
-            twin = "a custom operator library";
-        }
-    }
-    return twin == NULL
-               ? ONNXPTQ_OK
-               : oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                         "cannot write output '%s': it is %s of this run; choose another name",
-                         q->output_path, twin);
-}
-
-static enum onnxptq_status check_output(const struct oq_options *options,
-                                        struct onnxptq_error *error) {
-    const struct onnxptq_quantize_options *q = &options->quantize;
-    if (oq_path_is_folder(q->output_path)) {
-        return oq_fail(error, ONNXPTQ_ERROR_IO,
-                       "cannot write output '%s': it is a directory; name a file", q->output_path);
-    }
-    if (!q->overwrite && oq_path_is_taken(q->output_path)) {
-        return oq_fail(
-            error, ONNXPTQ_ERROR_USAGE,
-            "cannot write output '%s': it exists; choose another name, or pass --force to "
-            "replace it",
-            q->output_path);
-    }
-    OQ_TRY(check_other_inputs(options, error));
-    OQ_TRY(check_output_folder(q->output_path, error));
-    oq_temporary_remove_stale(q->output_path); /* of killed runs */
-    struct oq_writer *probe = NULL;
-    OQ_TRY(oq_writer_create(q->output_path, &probe, error));
-    oq_writer_destroy(probe);
-    return ONNXPTQ_OK;
-}
-
-enum onnxptq_status oq_options_check_files(const struct oq_options *options,
-                                           struct onnxptq_error *error) {
-    const struct onnxptq_quantize_options *q = &options->quantize;
-    if (!oq_path_exists(q->model_path)) {
-        return oq_fail(error, ONNXPTQ_ERROR_IO, "cannot read model '%s': no such file",
-                       q->model_path);
-    }
-    return check_output(options, error);
 }

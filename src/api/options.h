@@ -34,6 +34,11 @@ enum onnxptq_status oq_options_check_files(const struct oq_options *options,
 /* ONNXPTQ_ERROR_USAGE that lists the targets there are. */
 enum onnxptq_status oq_fail_no_target(const char *name, struct onnxptq_error *error);
 
+/* True when samples are given. */
+bool oq_options_have_data(const struct onnxptq_quantize_options *q);
+/* The file that temporary files lie beside: the output, or the ranges. */
+const char *oq_options_result_path(const struct onnxptq_quantize_options *q);
+
 /* Name of a method, e.g. "max"; NULL when there is none of that number. */
 const char *oq_method_name(enum onnxptq_method method);
 

@@ -251,6 +251,10 @@ uint64_t oq_model_bytes(const struct oq_model *model) {
     return model->input_bytes;
 }
 
+size_t oq_model_n_input_files(const struct oq_model *model) {
+    return model->n_inputs;
+}
+
 bool oq_model_is_external(const struct oq_model *model) {
     return model->n_inputs > 1;
 }

@@ -29,6 +29,8 @@ enum onnxptq_status oq_model_pack(const struct oq_model *model, uint8_t **bytes,
 /* NULL when there is no such file. Borrowed. */
 struct oq_data_file *oq_model_data_file(const struct oq_model *model, uint32_t index);
 size_t oq_model_n_files(const struct oq_model *model);
+/* The first of them, which the model was read from. */
+size_t oq_model_n_input_files(const struct oq_model *model);
 
 /* Notes that belong to addresses in the arena: converted typed data of a tensor, capacity of an
  * array. */

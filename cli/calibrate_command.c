@@ -1,0 +1,54 @@
+/*
+ * onnxptq calibrate.
+ */
+#include "run_job.h"
+#include "summary.h"
+#include "worker.h"
+
+static const struct job_step steps[] = {
+    {"trace and plan", onnxptq_job_plan},
+    {"calibrate", onnxptq_job_calibrate},
+    {"write", onnxptq_job_save_ranges},
+};
+
+static enum exit_code print_report(struct console *console, struct onnxptq_job *job,
+                                   const struct args *args) {
+    char written[256];
+    snprintf(written, sizeof written, "the ranges are written to '%.200s' nevertheless",
+             args->output);
+    results_show(console);
+    if (args->json) {
+        char *text = NULL;
+        struct onnxptq_error error;
+        if (onnxptq_job_report_json(job, &text, &error) != ONNXPTQ_OK) {
+            return console_fail(console, &error, NULL);
+        }
+        puts(text);
+        onnxptq_free(text);
+    } else if (!args->quiet) {
+        calibration_print(stdout, console, onnxptq_job_report(job));
+    }
+    return console_finish(console, written);
+}
+
+enum exit_code calibrate_command(struct console *console, struct args *args) {
+    struct onnxptq_runtime_options runtime;
+    struct onnxptq_quantize_options options;
+    struct onnxptq_error error = {0};
+    struct onnxptq_job *job = NULL;
+    args_fill_runtime(args, console, &runtime);
+    job_fill_options(args, &runtime, console, &options);
+    options.save_ranges_path = options.output_path;
+    options.output_path = NULL;
+    enum onnxptq_status status = onnxptq_job_create(&options, &job, &error);
+    if (status == ONNXPTQ_OK) {
+        status = job_run_steps(console, job, steps, sizeof steps / sizeof *steps, &error);
+    }
+    console_clear_progress(console);
+    enum exit_code code = status == ONNXPTQ_OK
+                              ? print_report(console, job, args)
+                              : job_fail(console, status, &error, "onnxptq calibrate --help");
+    worker_tell_end(console->worker, code);
+    onnxptq_job_destroy(job);
+    return code;
+}
