@@ -385,7 +385,8 @@ struct onnxptq_report {
     size_t n_providers;
     const char *output_data_path; /* file beside the output with its weights; NULL: inside it */
     uint64_t temporary_bytes;     /* disk space that files beside it took during the run */
-    bool measured_unoptimized; /* ONNX Runtime takes the result only with its optimizations off */
+    bool measured_unoptimized; /* ONNX Runtime's optimizations refuse the result or change what it
+                                  computes; it was measured with them off */
 };
 
 /* ---- Quantize ------------------------------------------------------------------------------ */

@@ -1,92 +1,19 @@
 /*
  * Stages check and commit: the result beside the original on samples, then in its place.
  */
-#include "api/job.h"
+#include "api/job_sessions.h"
 
 #include "base/number.h"
-#include "calib/marks.h"
-#include "calib/session_copy.h"
 
 #include <stdlib.h>
 
 /* The runtime's optimizer turns Q/DQ into integer kernels, whose rounding differs a little from the
- * plain operators'. Below this it does not differ a little. */
+ * plain operators'. Below these it does not differ a little: first where its kernels are what will
+ * run, then where it need not be asked. */
 #define SAME_RESULT_DB 10.0
+#define TELLING_RESULT_DB 20.0
 
-/* ---- Sessions ------------------------------------------------------------------------------ */
-
-/* `kind` says how; model, size and folder are filled in. */
-static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq_model *model,
-                                        struct oq_session_spec kind, struct oq_session **session,
-                                        struct onnxptq_error *error) {
-    struct oq_model *copy = NULL;
-    uint8_t *bytes = NULL;
-    OQ_TRY(oq_session_copy_create(model, job->runtime, job->shapes, &copy, error));
-    enum onnxptq_status status = oq_marks_add(copy, job->runtime, error);
-    if (status == ONNXPTQ_OK) {
-        status = oq_session_bytes(copy, job->weights, &bytes, &kind.size, error);
-    }
-    oq_model_destroy(copy);
-    if (status != ONNXPTQ_OK) {
-        return status;
-    }
-    kind.model = bytes;
-    kind.weights_folder = oq_weight_file_folder(job->weights);
-    kind.no_prepacking = oq_job_is_large(job);
-    status = oq_session_create(job->runtime, &kind, session, error);
-    free(bytes);
-    return status;
-}
-
-static enum onnxptq_status open_result(struct onnxptq_job *job, enum oq_optimization optimization,
-                                       struct oq_session **session, struct onnxptq_error *error) {
-    struct oq_session_spec kind = {.optimization = optimization,
-                                   .purpose =
-                                       optimization == OQ_OPTIMIZE_ALL
-                                           ? "check of the quantized model"
-                                           : "check of the quantized model without optimizations"};
-    return open_session(job, job->emitted.model, kind, session, error);
-}
-
-/* Newest runtimes' optimizers refuse some of what the runtime itself takes (Q/DQ on int8 around a
- * Reshape that they move, from opset 21 on). For a target that is another program this is no fault
- * of the result, which is then measured without them. */
-static enum onnxptq_status open_candidate(struct onnxptq_job *job, bool *optimized,
-                                          struct oq_session **session,
-                                          struct onnxptq_error *error) {
-    enum onnxptq_status status = open_result(job, OQ_OPTIMIZE_ALL, session, error);
-    *optimized = status == ONNXPTQ_OK;
-    if (status != ONNXPTQ_ERROR_RUNTIME || job->target->needs_runtime_optimizer ||
-        open_result(job, OQ_OPTIMIZE_NONE, session, NULL) != ONNXPTQ_OK) {
-        return status;
-    }
-    job->report.public.measured_unoptimized = true;
-    oq_report_add_note(&job->report,
-                       "ONNX Runtime %s takes the result only with its optimizations off, which is "
-                       "how it was measured: %s",
-                       oq_runtime_version(job->runtime),
-                       error != NULL ? error->message : "its optimizer refuses it");
-    return ONNXPTQ_OK;
-}
-
-/* What a provider that refuses the user's own model says is no fault of the result: the reference
- * then comes from CPU. */
-static enum onnxptq_status open_original(struct onnxptq_job *job, struct oq_session **session,
-                                         struct onnxptq_error *error) {
-    struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_ALL,
-                                   .purpose = "check of the original model"};
-    enum onnxptq_status status = open_session(job, job->original, kind, session, error);
-    if (status != ONNXPTQ_ERROR_RUNTIME || !oq_runtime_has_accelerators(job->runtime)) {
-        return status;
-    }
-    kind.cpu_only = true;
-    if (open_session(job, job->original, kind, session, NULL) != ONNXPTQ_OK) {
-        return status;
-    }
-    oq_report_add_note(&job->report, "the result is compared with the original on CPU: %s",
-                       error != NULL ? error->message : "the providers refuse it");
-    return ONNXPTQ_OK;
-}
+/* ---- Measuring ----------------------------------------------------------------------------- */
 
 static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data_runs *runs,
                                    const struct oq_log *log, struct oq_session *reference,
@@ -112,38 +39,47 @@ static enum onnxptq_status compare(struct onnxptq_job *job, const struct oq_data
     return ONNXPTQ_OK;
 }
 
-/* ---- Against the original ------------------------------------------------------------------ */
+/* The qualities' names are the reference's. */
+struct measured {
+    struct oq_session *reference;
+    struct oq_output_quality *quality;
+};
+
+static void reset_measured(struct measured *measured) {
+    free(measured->quality);
+    oq_session_destroy(measured->reference);
+    *measured = (struct measured){0};
+}
 
 static enum onnxptq_status measure(struct onnxptq_job *job, const struct oq_data_runs *runs,
-                                   struct oq_session *candidate, struct onnxptq_error *error) {
-    struct oq_session *reference = NULL;
-    struct oq_output_quality *quality = NULL;
-    enum onnxptq_status status = ONNXPTQ_OK;
-    OQ_TRY_DONE(open_original(job, &reference, error));
-    OQ_TRY_DONE(compare(job, runs, &job->log, reference, candidate, &quality, error));
-    OQ_TRY_DONE(
-        oq_report_add_outputs(&job->report, quality, oq_session_n_outputs(reference), error));
-done:
-    free(quality);
-    oq_session_destroy(reference);
-    return status;
+                                   struct oq_session *candidate, struct measured *measured,
+                                   struct onnxptq_error *error) {
+    OQ_TRY(oq_job_open_original(job, &measured->reference, error));
+    return compare(job, runs, &job->log, measured->reference, candidate, &measured->quality, error);
 }
 
 /* ---- With optimizations off ---------------------------------------------------------------- */
 
-static void note_difference(struct onnxptq_job *job, const struct oq_output_quality *quality,
+/* True when an output depends on the optimizations, which is noted. */
+static bool find_difference(struct onnxptq_job *job, const struct oq_output_quality *quality,
                             size_t n) {
+    bool found = false;
+    const bool grave = job->target->needs_runtime_optimizer;
+    const double same = grave ? SAME_RESULT_DB : TELLING_RESULT_DB;
     for (size_t i = 0; i < n; i++) {
         double sqnr = 0;
         if (quality[i].comparable && oq_type_is_float(quality[i].type) &&
-            oq_quality_sqnr(&quality[i], &sqnr) && sqnr < SAME_RESULT_DB) {
+            oq_quality_sqnr(&quality[i], &sqnr) && sqnr < same) {
+            found = true;
             oq_report_add_note(
                 &job->report,
-                "LOW QUALITY: output '%s' depends on the runtime's optimizations: with "
-                "them on and off the quantized model agrees to %.1f dB only",
-                quality[i].name, sqnr);
+                "%soutput '%s' depends on the runtime's optimizations: with "
+                "them on and off the quantized model agrees to %.1f dB only%s",
+                grave ? "LOW QUALITY: " : "", quality[i].name, sqnr,
+                grave ? "" : "; it was measured with them off, as the target does without them");
         }
     }
+    return found;
 }
 
 static bool may_keep_state(const struct onnxptq_job *job) {
@@ -160,18 +96,18 @@ static bool may_keep_state(const struct onnxptq_job *job) {
  * sessions must be fresh: `used` has run before. */
 static enum onnxptq_status compare_optimizations(struct onnxptq_job *job,
                                                  const struct oq_data_runs *run,
-                                                 struct oq_session *used,
+                                                 struct oq_session *used, bool *differs,
                                                  struct onnxptq_error *error) {
     struct oq_session *plain = NULL, *fresh = NULL, *optimized = used;
     struct oq_output_quality *quality = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
-    OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_NONE, &plain, error));
+    OQ_TRY_DONE(oq_job_open_result(job, OQ_OPTIMIZE_NONE, &plain, error));
     if (may_keep_state(job)) {
-        OQ_TRY_DONE(open_result(job, OQ_OPTIMIZE_ALL, &fresh, error));
+        OQ_TRY_DONE(oq_job_open_result(job, OQ_OPTIMIZE_ALL, &fresh, error));
         optimized = fresh;
     }
     OQ_TRY_DONE(compare(job, run, NULL, optimized, plain, &quality, error));
-    note_difference(job, quality, oq_session_n_outputs(optimized));
+    *differs = find_difference(job, quality, oq_session_n_outputs(optimized));
 done:
     free(quality);
     oq_session_destroy(fresh);
@@ -183,11 +119,8 @@ done:
 static bool original_fails_too(struct onnxptq_job *job, const struct oq_data_runs *run) {
     struct oq_session *a = NULL, *b = NULL;
     struct oq_output_quality *quality = NULL;
-    const struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_NONE,
-                                         .purpose =
-                                             "check of the original model without optimizations"};
-    bool runs = open_session(job, job->original, kind, &a, NULL) == ONNXPTQ_OK &&
-                open_session(job, job->original, kind, &b, NULL) == ONNXPTQ_OK &&
+    bool runs = oq_job_open_plain_original(job, &a, NULL) == ONNXPTQ_OK &&
+                oq_job_open_plain_original(job, &b, NULL) == ONNXPTQ_OK &&
                 compare(job, run, NULL, a, b, &quality, NULL) == ONNXPTQ_OK;
     free(quality);
     oq_session_destroy(b);
@@ -198,13 +131,13 @@ static bool original_fails_too(struct onnxptq_job *job, const struct oq_data_run
 /* A result that only one optimization level runs is not valid. One run tells. */
 static enum onnxptq_status check_without_optimizations(struct onnxptq_job *job,
                                                        const struct oq_data_runs *runs,
-                                                       struct oq_session *optimized,
+                                                       struct oq_session *optimized, bool *differs,
                                                        struct onnxptq_error *error) {
     struct oq_data_runs one = *runs;
     one.n_runs = 1;
     one.n_samples = runs->first[1] - runs->first[0];
     struct onnxptq_error reason = {0};
-    enum onnxptq_status status = compare_optimizations(job, &one, optimized, &reason);
+    enum onnxptq_status status = compare_optimizations(job, &one, optimized, differs, &reason);
     if (status == ONNXPTQ_ERROR_RUNTIME && original_fails_too(job, &one)) {
         oq_report_add_note(&job->report,
                            "with the runtime's optimizations off neither the original nor the "
@@ -219,15 +152,37 @@ static enum onnxptq_status check_without_optimizations(struct onnxptq_job *job,
 
 /* ---- Stages -------------------------------------------------------------------------------- */
 
+/* What ONNX Runtime's optimizations make of the result says nothing where another program runs it.
+ */
+static enum onnxptq_status measure_again(struct onnxptq_job *job, const struct oq_data_runs *runs,
+                                         struct measured *measured, struct onnxptq_error *error) {
+    struct oq_session *plain = NULL;
+    reset_measured(measured);
+    job->report.public.measured_unoptimized = true;
+    OQ_TRY(oq_job_open_result(job, OQ_OPTIMIZE_NONE, &plain, error));
+    enum onnxptq_status status = measure(job, runs, plain, measured, error);
+    oq_session_destroy(plain);
+    return status;
+}
+
 static enum onnxptq_status check_runs(struct onnxptq_job *job, const struct oq_data_runs *runs,
                                       struct onnxptq_error *error) {
     struct oq_session *result = NULL;
-    bool optimized = true;
-    OQ_TRY(open_candidate(job, &optimized, &result, error));
-    enum onnxptq_status status = measure(job, runs, result, error);
+    struct measured measured = {0};
+    bool optimized = true, differs = false;
+    OQ_TRY(oq_job_open_candidate(job, &optimized, &result, error));
+    enum onnxptq_status status = measure(job, runs, result, &measured, error);
     if (status == ONNXPTQ_OK && optimized && !oq_job_is_large(job)) {
-        status = check_without_optimizations(job, runs, result, error);
+        status = check_without_optimizations(job, runs, result, &differs, error);
     }
+    if (status == ONNXPTQ_OK && differs && !job->target->needs_runtime_optimizer) {
+        status = measure_again(job, runs, &measured, error);
+    }
+    if (status == ONNXPTQ_OK) {
+        status = oq_report_add_outputs(&job->report, measured.quality,
+                                       oq_session_n_outputs(measured.reference), error);
+    }
+    reset_measured(&measured);
     oq_session_destroy(result);
     return status;
 }

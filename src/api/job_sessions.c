@@ -1,0 +1,90 @@
+/*
+ * Sessions of the check.
+ */
+#include "api/job_sessions.h"
+
+#include "calib/marks.h"
+#include "calib/session_copy.h"
+
+#include <stdlib.h>
+
+/* `kind` says how; model, size and folder are filled in. */
+static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq_model *model,
+                                        struct oq_session_spec kind, struct oq_session **session,
+                                        struct onnxptq_error *error) {
+    struct oq_model *copy = NULL;
+    uint8_t *bytes = NULL;
+    OQ_TRY(oq_session_copy_create(model, job->runtime, job->shapes, &copy, error));
+    enum onnxptq_status status = oq_marks_add(copy, job->runtime, error);
+    if (status == ONNXPTQ_OK) {
+        status = oq_session_bytes(copy, job->weights, &bytes, &kind.size, error);
+    }
+    oq_model_destroy(copy);
+    if (status != ONNXPTQ_OK) {
+        return status;
+    }
+    kind.model = bytes;
+    kind.weights_folder = oq_weight_file_folder(job->weights);
+    kind.no_prepacking = oq_job_is_large(job);
+    status = oq_session_create(job->runtime, &kind, session, error);
+    free(bytes);
+    return status;
+}
+
+enum onnxptq_status oq_job_open_result(struct onnxptq_job *job, enum oq_optimization optimization,
+                                       struct oq_session **session, struct onnxptq_error *error) {
+    struct oq_session_spec kind = {.optimization = optimization,
+                                   .purpose =
+                                       optimization == OQ_OPTIMIZE_ALL
+                                           ? "check of the quantized model"
+                                           : "check of the quantized model without optimizations"};
+    return open_session(job, job->emitted.model, kind, session, error);
+}
+
+/* Newest runtimes' optimizers refuse some of what the runtime itself takes (Q/DQ on int8 around a
+ * Reshape that they move, from opset 21 on). For a target that is another program this is no fault
+ * of the result, which is then measured without them. */
+enum onnxptq_status oq_job_open_candidate(struct onnxptq_job *job, bool *optimized,
+                                          struct oq_session **session,
+                                          struct onnxptq_error *error) {
+    enum onnxptq_status status = oq_job_open_result(job, OQ_OPTIMIZE_ALL, session, error);
+    *optimized = status == ONNXPTQ_OK;
+    if (status != ONNXPTQ_ERROR_RUNTIME || job->target->needs_runtime_optimizer ||
+        oq_job_open_result(job, OQ_OPTIMIZE_NONE, session, NULL) != ONNXPTQ_OK) {
+        return status;
+    }
+    job->report.public.measured_unoptimized = true;
+    oq_report_add_note(&job->report,
+                       "ONNX Runtime %s takes the result only with its optimizations off, which is "
+                       "how it was measured: %s",
+                       oq_runtime_version(job->runtime),
+                       error != NULL ? error->message : "its optimizer refuses it");
+    return ONNXPTQ_OK;
+}
+
+/* What a provider that refuses the user's own model says is no fault of the result: the reference
+ * then comes from CPU. */
+enum onnxptq_status oq_job_open_original(struct onnxptq_job *job, struct oq_session **session,
+                                         struct onnxptq_error *error) {
+    struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_ALL,
+                                   .purpose = "check of the original model"};
+    enum onnxptq_status status = open_session(job, job->original, kind, session, error);
+    if (status != ONNXPTQ_ERROR_RUNTIME || !oq_runtime_has_accelerators(job->runtime)) {
+        return status;
+    }
+    kind.cpu_only = true;
+    if (open_session(job, job->original, kind, session, NULL) != ONNXPTQ_OK) {
+        return status;
+    }
+    oq_report_add_note(&job->report, "the result is compared with the original on CPU: %s",
+                       error != NULL ? error->message : "the providers refuse it");
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_job_open_plain_original(struct onnxptq_job *job, struct oq_session **session,
+                                               struct onnxptq_error *error) {
+    const struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_NONE,
+                                         .purpose =
+                                             "check of the original model without optimizations"};
+    return open_session(job, job->original, kind, session, error);
+}
