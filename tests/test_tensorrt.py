@@ -67,7 +67,8 @@ def test_text_encoder(bench):
     result = judge(output, "input_ids=1x64", "attention_mask=1x64")
     assert result["operators"] == {"MatMul": {"Int8": 24}}
     assert result["kernels"] <= 38
-    assert result["traffic_bytes"] <= 7.3e6
+    # With quantized shortcuts 7.2 MB; eight bits do not hold these, so they are float.
+    assert result["traffic_bytes"] <= 8.3e6
 
 
 def test_two_convolutions(bench):
