@@ -5,8 +5,12 @@ import os
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before any onnxruntime is loaded, ours or Python's
 
-import harness
 import pytest
+
+# Their assertions tell what they compared, as those of the tests do.
+pytest.register_assert_rewrite("expect", "harness", "opsets", "preparation", "qdq")
+
+import harness
 
 
 def pytest_addoption(parser):
