@@ -86,9 +86,7 @@ def resize_cases():
     yield Case("Upsample", 8, {"scales": [3.3]}, (floats(7),))
     for mode in ("nearest", "linear"):
         for const in ((1,), ()):
-            yield Case(
-                "Upsample", 9, {"mode": mode}, (IMAGE, f32(1, 1, 1.3, 2.9)), const=const
-            )
+            yield Case("Upsample", 9, {"mode": mode}, (IMAGE, f32(1, 1, 1.3, 2.9)), const=const)
     for scales in (
         (1, 1, 2, 2), (1, 1, 1.7, 2.3), (1, 1, 0.5, 0.5), (1, 1, 0.6, 0.35), (1, 1, 1.7, 0.6),
         (1, 1, 0.45, 3), (1, 1, 1, 1), (1, 2, 0.9, 1.1),
@@ -285,7 +283,10 @@ def tensor_cases():
     updates = floats(1, 2)
     yield Case("ScatterElements", 11, {"axis": 1}, (floats(2, 3), ints([0, 2]), updates))
     yield Case(
-        "ScatterElements", 16, {"axis": 1, "reduction": "add"}, (floats(2, 3), ints([0, 0]), updates)
+        "ScatterElements",
+        16,
+        {"axis": 1, "reduction": "add"},
+        (floats(2, 3), ints([0, 0]), updates),
     )
     yield Case("ScatterND", 11, {}, (floats(4), ints([1], [3]), f32(8, 9)))
     yield Case("ScatterND", 16, {"reduction": "mul"}, (floats(4), ints([1], [1]), f32(8, 9)))

@@ -93,6 +93,7 @@ def assert_converts(model, feeds, version, tmp_path, rounding=None, check=True):
         assert version > 21
     return converted
 
+
 # ---- Models -------------------------------------------------------------------------------------
 
 
@@ -155,6 +156,7 @@ class Case:
         shapes = " ".join("-" if i is None else str(list(np.shape(i))) for i in self.inputs)
         return f"{self.op}-{self.opset} {text} {shapes}"
 
+
 # ---- Where nodes lie ----------------------------------------------------------------------------
 
 
@@ -183,9 +185,7 @@ def place_in_if(case, depth=1):
         ]
         names = [f"{o}_else" for o in inner]
         other = helper.make_graph(constants, f"else_{level}", [], typed(names, results))
-        nodes = [
-            helper.make_node("If", ["yes"], outputs, then_branch=then, else_branch=other)
-        ]
+        nodes = [helper.make_node("If", ["yes"], outputs, then_branch=then, else_branch=other)]
     initializers["yes"] = np.array(True)
     return make_model(nodes, feeds, outputs, case.opset, initializers), feeds
 
@@ -224,9 +224,7 @@ def scan_8(directions=None, lengths=False):
     )
     attributes = {} if directions is None else {"directions": directions}
     inputs = ["lengths" if lengths else "", "state", "sequence"]
-    node = helper.make_node(
-        "Scan", inputs, ["y", "z"], body=body, num_scan_inputs=1, **attributes
-    )
+    node = helper.make_node("Scan", inputs, ["y", "z"], body=body, num_scan_inputs=1, **attributes)
     feeds = {"state": floats(2, 3), "sequence": floats(2, 4, 3, seed=1)}
     initializers = {"factor": f32(1, 2, 3), "lengths": ints(4, 2)}
     return make_model([node], feeds, ["y", "z"], 8, initializers), feeds

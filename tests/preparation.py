@@ -138,6 +138,7 @@ def conv_model(opset=17, **fields):
     g.output("Y", [1, 4, 6, 6])
     return g.build(**fields)
 
+
 # ---- Local functions ----------------------------------------------------------------------------
 
 
@@ -200,6 +201,7 @@ def if_node(condition, then, other, output, name, shape=(4, 8)):
         then_branch=branch(then, "then"),
         else_branch=branch(other, "else"),
     )
+
 
 # ---- Constants ----------------------------------------------------------------------------------
 

@@ -45,7 +45,11 @@ def test_softmax_over_the_last_axis_stays_one_node(tmp_path):
         [("Transpose", [], {"perm": [3, 0, 1, 2]}), ("Softmax", [], {"axis": 3})],
         [("Reshape", ["r"], {}), ("Unsqueeze", [], {"axes": [0]}), ("Softmax", [], {"axis": 3})],
         [("MatMul", ["m"], {}), ("ReduceMax", [], {"axes": [1]}), ("LogSoftmax", [], {"axis": 3})],
-        [("ReduceMax", [], {"axes": [1]}), ("Squeeze", [], {"axes": [1]}), ("Softmax", [], {"axis": 2})],
+        [
+            ("ReduceMax", [], {"axes": [1]}),
+            ("Squeeze", [], {"axes": [1]}),
+            ("Softmax", [], {"axis": 2}),
+        ],
         [("Gather", ["i"], {}), ("Softmax", [], {"axis": 2})],
     )
     values = {"c": f32([1], [2]).reshape(2, 1, 1, 1), "r": ints(6, 4, 5), "m": floats(5, 6)}
@@ -199,7 +203,9 @@ def test_everything_else_stays(tmp_path):
 
 def test_local_function_that_bears_the_name_of_an_operator(tmp_path):
     neg = helper.make_node("Neg", ["a"], ["b"])
-    function = helper.make_function("", "Hardmax", ["a"], ["b"], [neg], [helper.make_opsetid("", 11)])
+    function = helper.make_function(
+        "", "Hardmax", ["a"], ["b"], [neg], [helper.make_opsetid("", 11)]
+    )
     node = helper.make_node("Hardmax", ["x"], ["y"])
     model = make_model([node], {"x": X}, ["y"], 11, functions=[function])
     assert convert(model, 13, tmp_path).graph.node[0] == node
@@ -245,6 +251,7 @@ def test_no_default_domain(tmp_path):
     model = make_model([helper.make_node("Op", ["x"], ["y"], domain="custom")], {"x": X}, ["y"], 1)
     model.opset_import[0].CopyFrom(helper.make_opsetid("custom", 2))
     assert convert(model, 21, tmp_path) == model
+
 
 # ---- Refused ------------------------------------------------------------------------------------
 

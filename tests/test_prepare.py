@@ -47,6 +47,7 @@ def bytes_of_varint(value):
         value >>= 7
     return bytes([*out, value])
 
+
 # ---- Imports of operator sets -------------------------------------------------------------------
 
 
@@ -127,6 +128,7 @@ def test_no_version_of_the_default_domain_is_guessed(tmp_path):
     model = with_imports(gelu_model(), ("com.microsoft", 1))
     message = refused(model, tmp_path)
     assert "MatMul" in message and "opset_import" in message
+
 
 # ---- Versions -----------------------------------------------------------------------------------
 
