@@ -50,15 +50,17 @@ static const struct option_row options[] = {
      "quantization needs)"},
 
     {FOR_RUNS, "Calibration data", 0, "data", "SOURCE", VALUE_TEXT, FIELD(data), NULL,
-     "a .npz file (one array per model input), a .npy file (models with\n"
-     "one input), or a folder of .npz files (each one run's inputs, in\n"
-     "name order)"},
+     "a .npz file (one array per model input); for models with one input\n"
+     "a .npy, .pb (ONNX tensor) or raw file (.bin, .raw, .dat); a folder\n"
+     "of .npz, .npy or raw files (each one run's inputs, in name order),\n"
+     "of .npy or raw files named like the inputs, or of ONNX test data\n"
+     "(test_data_set_*/input_*.pb)"},
     {FOR_RUNS, NULL, 0, "random-data", "N", VALUE_COUNT, FIELD(random_samples), NULL,
      "N random samples instead: floats from N(0,1), integers 0 or 1"},
     {FOR_RUNS, NULL, 0, "seed", "S", VALUE_NUMBER, FIELD(seed), NULL,
      "seed of the random samples (default 0)"},
     {FOR_RUNS, NULL, 0, "input-shape", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(shapes), NULL,
-     "shape of an input for random samples; repeatable"},
+     "shape of an input for random samples and raw files; repeatable"},
     {FOR_RUNS, NULL, 0, "input-range", "NAME:LO:HI", VALUE_RANGE, 0, NULL,
      "range of an input for random samples; repeatable"},
     {FOR_RUNS, NULL, 0, "samples", "N", VALUE_COUNT, FIELD(samples), NULL,

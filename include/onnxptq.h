@@ -187,7 +187,7 @@ enum onnxptq_observe {
     ONNXPTQ_OBSERVE_DEVICE
 };
 
-/* Shape of one model input for random data. */
+/* Shape of one model input for random data and raw files. */
 struct onnxptq_input_shape {
     const char *name;
     size_t rank;
@@ -238,7 +238,7 @@ struct onnxptq_quantize_options {
     bool overwrite;          /* replace an existing output */
 
     /* Exactly one of data_path, data and random_samples; at most one with ranges_path. */
-    const char *data_path;                  /* .npz, .npy, or a folder of .npz files */
+    const char *data_path;                  /* file or folder: docs/calibration-data.md */
     const struct onnxptq_data_source *data; /* callback */
     size_t random_samples;
     uint64_t seed;

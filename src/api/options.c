@@ -155,9 +155,10 @@ static enum onnxptq_status check_data(const struct onnxptq_quantize_options *q,
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot use --input-range: it describes random data, and --data is given");
     }
-    if (q->random_samples == 0 && q->n_input_shapes > 0) {
+    if (q->data != NULL && q->n_input_shapes > 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                       "cannot use --input-shape: it describes random data, and --data is given");
+                       "cannot use --input-shape: it describes random data and raw files, and a "
+                       "data source is given");
     }
     return ONNXPTQ_OK;
 }

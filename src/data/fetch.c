@@ -53,5 +53,6 @@ enum onnxptq_status oq_reader_fetch(struct oq_archive *archive, struct oq_elemen
         error, ONNXPTQ_ERROR_DATA,
         "cannot use '%s' for input '%s': element %zu of sample %zu does not fit %s, which the "
         "input takes; found %s",
-        oq_archive_path(archive), input, converted, sample, oq_type_name(to), oq_type_name(from));
+        oq_archive_array(archive, range.array)->path, input, converted, sample, oq_type_name(to),
+        oq_type_name(from));
 }

@@ -20,6 +20,10 @@ static const struct oq_npy *npy_of(const struct fit *fit, size_t input) {
     return &oq_archive_array(fit->archive, fit->indices[input])->npy;
 }
 
+static const char *path_of(const struct fit *fit, size_t input) {
+    return oq_archive_array(fit->archive, fit->indices[input])->path;
+}
+
 /* A model may leave the rank of an input open; such inputs come without a type too. */
 static bool is_open(const struct onnxptq_tensor *input) {
     return input->type == ONNXPTQ_TYPE_UNDEFINED;
@@ -90,8 +94,8 @@ enum onnxptq_status oq_layout_match(const struct onnxptq_tensor *inputs, size_t 
         if (n_inputs != 1) {
             return oq_fail(
                 error, ONNXPTQ_ERROR_DATA,
-                "cannot use '%s': a .npy file feeds one input, the model has %zu (%s); save a "
-                ".npz with an array for each",
+                "cannot use '%s': a file of one array feeds one input, the model has %zu (%s); "
+                "save a .npz with an array for each",
                 oq_archive_path(archive), n_inputs, oq_describe_inputs(names, inputs, n_inputs));
         }
         indices[0] = 0;
@@ -113,9 +117,8 @@ static enum onnxptq_status fail_fit(const struct fit *fit, size_t input, const c
     const struct onnxptq_tensor *t = &fit->inputs[input];
     const struct oq_npy *npy = npy_of(fit, input);
     return oq_fail(fit->error, ONNXPTQ_ERROR_DATA,
-                   "cannot use '%s' for input '%s': expected %s%s, found %s",
-                   oq_archive_path(fit->archive), t->name,
-                   oq_describe_tensor(expected, (int)t->type, t->shape, t->rank), how,
+                   "cannot use '%s' for input '%s': expected %s%s, found %s", path_of(fit, input),
+                   t->name, oq_describe_tensor(expected, (int)t->type, t->shape, t->rank), how,
                    oq_describe_tensor(found, (int)npy->type, npy->shape, npy->rank));
 }
 
@@ -262,7 +265,7 @@ static enum onnxptq_status fail_samples(const struct fit *fit, size_t input,
     const struct oq_npy *npy = npy_of(fit, input);
     return oq_fail(fit->error, ONNXPTQ_ERROR_DATA,
                    "cannot use '%s' for input '%s': expected %zu samples as '%s' has, found %s",
-                   oq_archive_path(fit->archive), fit->inputs[input].name, count->n_samples,
+                   path_of(fit, input), fit->inputs[input].name, count->n_samples,
                    fit->inputs[count->counting].name,
                    oq_describe_tensor(found, (int)npy->type, npy->shape, npy->rank));
 }
@@ -276,8 +279,7 @@ static enum onnxptq_status fail_rows(const struct fit *fit, size_t input,
         fit->error, ONNXPTQ_ERROR_DATA,
         "cannot use '%s' for input '%s': expected %s, found %s, and a run of the other inputs "
         "takes %zu rows; save each run's inputs as one .npz of a folder",
-        oq_archive_path(fit->archive), t->name,
-        oq_describe_tensor(expected, (int)t->type, t->shape, t->rank),
+        path_of(fit, input), t->name, oq_describe_tensor(expected, (int)t->type, t->shape, t->rank),
         oq_describe_tensor(found, (int)npy->type, npy->shape, npy->rank), count->rows);
 }
 
@@ -334,7 +336,7 @@ static enum onnxptq_status count_samples(const struct fit *fit, struct count *ou
             fit->error, ONNXPTQ_ERROR_DATA,
             "cannot use '%s': input '%s' takes %zu rows a run, found %zu; give at least as "
             "many samples",
-            oq_archive_path(fit->archive), fit->inputs[counting].name, out->rows, out->n_samples);
+            path_of(fit, counting), fit->inputs[counting].name, out->rows, out->n_samples);
     }
     return ONNXPTQ_OK;
 }
@@ -358,8 +360,8 @@ enum onnxptq_status oq_layout_find(const struct onnxptq_tensor *inputs, size_t n
                 log, ONNXPTQ_LOG_WARNING,
                 "'%s': input '%s' is given the whole array %s in every run, as its first "
                 "dimension is not the number of samples, %zu",
-                oq_archive_path(archive), inputs[i].name,
-                oq_describe_shape(shape, npy->shape, npy->rank), count.n_samples);
+                path_of(&fit, i), inputs[i].name, oq_describe_shape(shape, npy->shape, npy->rank),
+                count.n_samples);
         }
     }
     *out = (struct oq_layout){.n_samples = count.n_samples,

@@ -12,6 +12,7 @@ struct oq_reader {
     size_t n_samples;
     size_t batch;     /* samples a run takes at most */
     bool batch_fixed; /* exactly `batch` */
+    bool shapes_used; /* the options' input shapes were for this data */
     /* Fills inputs[i].type, rank, shape, data and size for one run; name is set by the caller. n is
      * 1 to batch (exactly batch when fixed), samples are below n_samples. */
     enum onnxptq_status (*read)(struct oq_reader *reader, const size_t *samples, size_t n,
@@ -26,6 +27,9 @@ enum onnxptq_status oq_reader_open_file(const struct oq_data_spec *spec, struct 
 enum onnxptq_status oq_reader_open_archive(const struct oq_data_spec *spec,
                                            struct oq_archive *archive, struct oq_reader **out,
                                            struct onnxptq_error *error) OQ_MUST_USE;
+/* One file of bare elements. */
+enum onnxptq_status oq_reader_open_raw(const struct oq_data_spec *spec, struct oq_reader **out,
+                                       struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_reader_open_folder(const struct oq_data_spec *spec, struct oq_reader **out,
                                           struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_reader_open_callback(const struct oq_data_spec *spec, struct oq_reader **out,

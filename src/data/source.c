@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "data/array_file.h"
 #include "data/reader.h"
 
 #include <stdlib.h>
@@ -56,12 +57,10 @@ static enum onnxptq_status check_options(const struct onnxptq_quantize_options *
             "cannot calibrate: more than one kind of data is given; choose one of --data, a "
             "data callback and --random-data");
     }
-    if (options->random_samples == 0 &&
-        (options->n_input_shapes > 0 || options->n_input_ranges > 0)) {
-        return oq_fail(
-            error, ONNXPTQ_ERROR_USAGE,
-            "cannot apply input shapes or ranges: they are for random data; leave them out or "
-            "use --random-data");
+    if (options->random_samples == 0 && options->n_input_ranges > 0) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot apply input ranges: they are for random data; leave them out or use "
+                       "--random-data");
     }
     if (options->data_path != NULL && !oq_path_exists(options->data_path)) {
         return oq_fail(error, ONNXPTQ_ERROR_IO,
@@ -82,13 +81,21 @@ static open_function *choose_reader(const struct onnxptq_quantize_options *optio
     if (options->data_path == NULL) {
         return oq_reader_open_random;
     }
-    return oq_path_is_folder(options->data_path) ? oq_reader_open_folder : oq_reader_open_file;
+    if (oq_path_is_folder(options->data_path)) {
+        return oq_reader_open_folder;
+    }
+    return oq_array_file_is_raw(options->data_path) ? oq_reader_open_raw : oq_reader_open_file;
 }
 
 static enum onnxptq_status open_reader(struct oq_data_source *source, struct onnxptq_error *error) {
     struct oq_reader *reader = NULL;
     OQ_TRY(choose_reader(source->spec.options)(&source->spec, &reader, error));
     source->reader = reader;
+    if (source->spec.options->n_input_shapes > 0 && !reader->shapes_used) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot apply input shapes: this data has shapes of its own; they are for "
+                       "random data and raw files, leave --input-shape out");
+    }
     return ONNXPTQ_OK;
 }
 

@@ -5,8 +5,8 @@
  * dimension counts the samples when the array has the declared rank (rows are samples, and up to
  * `batch` of them are joined in one run) or one more (each entry is a sample, one a run); inputs
  * without a batch axis are (N, *shape); an array whose first dimension is not N is a constant given
- * to every run. A folder's .npz files are one run each, in name order. Random floats are N(0,1),
- * integers and bools 0 or 1, unless a range is given.
+ * to every run. A folder's files are one run each, in name order, unless they are named like the
+ * inputs. Random floats are N(0,1), integers and bools 0 or 1, unless a range is given.
  */
 #ifndef OQ_DATA_SOURCE_H
 #define OQ_DATA_SOURCE_H

@@ -4,14 +4,12 @@
  */
 #include "base/number.h"
 #include "base/size.h"
+#include "data/declared.h"
 #include "data/elements.h"
-#include "data/layout.h"
 #include "data/random.h"
 #include "data/reader.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,43 +102,14 @@ static enum onnxptq_status read_random(struct oq_reader *base, const size_t *sam
 
 /* ---- Options ---- */
 
-static struct random_input *find_input(struct random_reader *reader, const char *name) {
-    for (size_t i = 0; i < reader->n_inputs; i++) {
-        if (strcmp(reader->inputs[i].shape.name, name) == 0) {
-            return &reader->inputs[i];
-        }
-    }
-    return NULL;
-}
-
-static enum onnxptq_status fail_name(const struct oq_data_spec *spec, const char *what,
-                                     const char *name, struct onnxptq_error *error) {
-    char names[OQ_DESCRIPTION_SIZE];
-    return oq_fail(
-        error, ONNXPTQ_ERROR_USAGE,
-        "cannot set the %s of input '%s': the model has no such input; its inputs are %s", what,
-        name, oq_describe_inputs(names, spec->inputs, spec->n_inputs));
-}
-
 static enum onnxptq_status apply_shape(struct random_input *input,
                                        const struct onnxptq_input_shape *shape,
                                        struct onnxptq_error *error) {
-    char declared[OQ_DESCRIPTION_SIZE], given[OQ_DESCRIPTION_SIZE];
     struct onnxptq_tensor *t = &input->shape;
-    bool fits = shape->rank == t->rank;
-    for (size_t i = 0; i < t->rank && fits; i++) {
-        fits = shape->shape[i] >= 0 && oq_dimension_fits(t->shape[i], shape->shape[i]);
-    }
-    if (!fits) {
-        size_t rank = shape->rank <= ONNXPTQ_MAX_RANK ? shape->rank : 0;
-        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                       "cannot give input '%s' the shape %s: the model declares %s", t->name,
-                       oq_describe_shape(given, shape->shape, rank),
-                       oq_describe_tensor(declared, (int)t->type, t->shape, t->rank));
-    }
+    bool free_first = t->rank > 0 && t->shape[0] < 0;
+    OQ_TRY(oq_declared_set_shape(t, shape, error));
     /* One row given for a free first dimension leaves it free: rows may still be joined. */
-    input->joins = t->rank > 0 && t->shape[0] < 0 && shape->shape[0] == 1;
-    memcpy(t->shape, shape->shape, t->rank * sizeof t->shape[0]);
+    input->joins = free_first && shape->shape[0] == 1;
     return ONNXPTQ_OK;
 }
 
@@ -198,35 +167,25 @@ static enum onnxptq_status apply_options(struct random_reader *reader,
                                          struct onnxptq_error *error) {
     const struct onnxptq_quantize_options *options = spec->options;
     for (size_t i = 0; i < options->n_input_shapes; i++) {
-        struct random_input *input = find_input(reader, options->input_shapes[i].name);
-        if (input == NULL) {
-            return fail_name(spec, "shape", options->input_shapes[i].name, error);
+        const struct onnxptq_input_shape *shape = &options->input_shapes[i];
+        size_t input = oq_declared_find(spec->inputs, spec->n_inputs, shape->name);
+        if (input >= spec->n_inputs) {
+            return oq_declared_fail_name(spec, "shape", shape->name, error);
         }
-        OQ_TRY(apply_shape(input, &options->input_shapes[i], error));
+        OQ_TRY(apply_shape(&reader->inputs[input], shape, error));
     }
     for (size_t i = 0; i < options->n_input_ranges; i++) {
-        struct random_input *input = find_input(reader, options->input_ranges[i].name);
-        if (input == NULL) {
-            return fail_name(spec, "range", options->input_ranges[i].name, error);
+        const struct onnxptq_input_range *range = &options->input_ranges[i];
+        size_t input = oq_declared_find(spec->inputs, spec->n_inputs, range->name);
+        if (input >= spec->n_inputs) {
+            return oq_declared_fail_name(spec, "range", range->name, error);
         }
-        OQ_TRY(apply_range(input, &options->input_ranges[i], error));
+        OQ_TRY(apply_range(&reader->inputs[input], range, error));
     }
     return ONNXPTQ_OK;
 }
 
 /* ---- Shapes ---- */
-
-/* "1x3x224x224", with the dimensions that are not known as 8. */
-static const char *example_shape(char text[OQ_DESCRIPTION_SIZE], const struct onnxptq_tensor *t) {
-    size_t at = 0;
-    for (size_t i = 0; i < t->rank; i++) {
-        int64_t dim = t->shape[i] >= 0 ? t->shape[i] : i == 0 ? 1 : 8;
-        at += (size_t)snprintf(text + at, OQ_DESCRIPTION_SIZE - at, "%s%" PRId64, i > 0 ? "x" : "",
-                               dim);
-    }
-    text[at] = '\0';
-    return text;
-}
 
 static enum onnxptq_status resolve_shape(struct random_input *input, struct onnxptq_error *error) {
     char declared[OQ_DESCRIPTION_SIZE], example[OQ_DESCRIPTION_SIZE];
@@ -246,7 +205,7 @@ static enum onnxptq_status resolve_shape(struct random_input *input, struct onnx
             "cannot make random data for input '%s': dimension %zu of %s is not known; give "
             "its shape, for example --input-shape %s:%s",
             t->name, i + 1, oq_describe_tensor(declared, (int)t->type, t->shape, t->rank), t->name,
-            example_shape(example, t));
+            oq_declared_example(example, sizeof example, t));
     }
     if (t->rank > 0 && t->shape[0] < 0) {
         input->joins = true;
@@ -304,8 +263,10 @@ enum onnxptq_status oq_reader_open_random(const struct oq_data_spec *spec, struc
     if (reader == NULL) {
         return oq_fail_memory(error, "random data");
     }
-    reader->base = (struct oq_reader){
-        .n_samples = spec->options->random_samples, .read = read_random, .close = close_random};
+    reader->base = (struct oq_reader){.n_samples = spec->options->random_samples,
+                                      .shapes_used = true,
+                                      .read = read_random,
+                                      .close = close_random};
     reader->seed = spec->options->seed;
     reader->n_inputs = spec->n_inputs;
     reader->inputs = calloc(spec->n_inputs > 0 ? spec->n_inputs : 1, sizeof *reader->inputs);
