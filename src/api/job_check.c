@@ -192,7 +192,7 @@ static enum onnxptq_status check_loading(struct onnxptq_job *job, struct onnxptq
     struct oq_session *result = NULL;
     bool optimized = true;
     oq_report_add_note(&job->report, "the result was not measured: no samples were given");
-    OQ_TRY(open_candidate(job, &optimized, &result, error));
+    OQ_TRY(oq_job_open_candidate(job, &optimized, &result, error));
     oq_session_destroy(result);
     return ONNXPTQ_OK;
 }
