@@ -4,10 +4,28 @@
 #include "quant/emitter.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 static const char *name_of(const struct oq_emitter *emitter, const struct oq_plan_bias *bias) {
     return oq_graph_value(emitter->graph, bias->value)->name;
+}
+
+/* Room for one more, of as many channels; NULL when out of memory. */
+static struct oq_emit_bias *make_bias(struct oq_emitter *emitter, uint32_t id, size_t n_scales) {
+    struct oq_emit_bias made = {.bias = id, .type = ONNXPTQ_TYPE_FLOAT, .n_scales = n_scales};
+    made.scales = oq_arena_array(emitter->scratch, n_scales, sizeof *made.scales);
+    made.codes =
+        oq_arena_array(emitter->scratch, emitter->plan->biases[id].channels, sizeof *made.codes);
+    void *biases = emitter->biases;
+    if (!made.scales || !made.codes ||
+        !oq_grow(&biases, &emitter->capacity_biases, emitter->n_biases + 1,
+                 sizeof *emitter->biases)) {
+        return NULL;
+    }
+    emitter->biases = biases;
+    emitter->biases[emitter->n_biases] = made;
+    return &emitter->biases[emitter->n_biases++];
 }
 
 static enum onnxptq_status leave_float(struct oq_emitter *emitter, const struct oq_plan_bias *bias,
@@ -16,6 +34,38 @@ static enum onnxptq_status leave_float(struct oq_emitter *emitter, const struct 
     return oq_emit_note(emitter, error, "node '%s' stays float: its bias '%s' %s",
                         oq_graph_node(emitter->graph, bias->node)->name, name_of(emitter, bias),
                         why);
+}
+
+/* A number of half precision is a code of at most 11 bits times a power of two, which the type
+ * holds as well: its smallest numbers are multiples of the smallest. */
+static float exact_scale(enum onnxptq_type type, double value) {
+    const int bits = type == ONNXPTQ_TYPE_FLOAT16 ? 11 : 8;
+    const int least = type == ONNXPTQ_TYPE_FLOAT16 ? -24 : -126;
+    int exponent = 0;
+    (void)frexp(value, &exponent);
+    const int power = value == 0.0 ? 0 : exponent - bits;
+    return ldexpf(1.0F, power < least ? least : power);
+}
+
+static enum onnxptq_status add_exact_bias(struct oq_emitter *emitter, uint32_t id,
+                                          const struct oq_tensor_view *view,
+                                          struct onnxptq_error *error) {
+    const struct oq_plan_bias *bias = &emitter->plan->biases[id];
+    const double *values = oq_emit_bias_values(emitter, view, 1.0, bias->channels);
+    struct oq_emit_bias *made = values == NULL ? NULL : make_bias(emitter, id, bias->channels);
+    if (made == NULL) {
+        return oq_fail_memory(error, "bias");
+    }
+    made->type = view->type;
+    for (size_t c = 0; c < bias->channels; c++) {
+        if (!isfinite(values[c])) {
+            emitter->n_biases--;
+            return leave_float(emitter, bias, "is not finite", error);
+        }
+        made->scales[c] = exact_scale(view->type, values[c]);
+        made->codes[c] = (int32_t)lrint(values[c] / (double)made->scales[c]);
+    }
+    return ONNXPTQ_OK;
 }
 
 /* Scales and codes; false when a code does not fit. */
@@ -35,21 +85,15 @@ static bool quantize(const struct oq_emit_sum *sum, struct oq_emit_bias *out) {
 static enum onnxptq_status add_bias(struct oq_emitter *emitter, uint32_t id,
                                     struct oq_emit_sum *sum, struct onnxptq_error *error) {
     OQ_TRY(oq_emit_raise_scales(emitter, sum, error));
-    struct oq_emit_bias made = {.bias = id,
-                                .n_scales = sum->weight->n_scales == 1 ? 1 : sum->channels};
-    made.scales = oq_arena_array(emitter->scratch, made.n_scales, sizeof *made.scales);
-    made.codes = oq_arena_array(emitter->scratch, sum->channels, sizeof *made.codes);
-    void *biases = emitter->biases;
-    if (!made.scales || !made.codes ||
-        !oq_grow(&biases, &emitter->capacity_biases, emitter->n_biases + 1,
-                 sizeof *emitter->biases)) {
+    struct oq_emit_bias *made =
+        make_bias(emitter, id, sum->weight->n_scales == 1 ? 1 : sum->channels);
+    if (!made) {
         return oq_fail_memory(error, "bias");
     }
-    emitter->biases = biases;
-    if (!quantize(sum, &made)) {
+    if (!quantize(sum, made)) {
+        emitter->n_biases--;
         return leave_float(emitter, &emitter->plan->biases[id], "has no int32 scale", error);
     }
-    emitter->biases[emitter->n_biases++] = made;
     return ONNXPTQ_OK;
 }
 
@@ -74,6 +118,9 @@ static enum onnxptq_status plan_bias(struct oq_emitter *emitter, uint32_t id,
     }
     struct oq_tensor_view view;
     OQ_TRY(oq_tensor_view(emitter->model, constant, &view, error));
+    if (bias->exact) {
+        return add_exact_bias(emitter, id, &view, error);
+    }
     if (!oq_emit_bias_fits(&view, sum.channels)) {
         return leave_float(emitter, bias, "is not float32 with one number or one a channel", error);
     }
@@ -116,7 +163,7 @@ static enum onnxptq_status emit_bias(struct oq_emitter *emitter, const struct oq
     const char *codes =
         oq_emit_initializer(emitter, value->scope, value->name, "_quantized", ONNXPTQ_TYPE_INT32,
                             shape, 1, made->codes, bias->channels * sizeof *made->codes);
-    const char *scale = oq_emit_scales(emitter, value->scope, value->name, ONNXPTQ_TYPE_FLOAT,
+    const char *scale = oq_emit_scales(emitter, value->scope, value->name, made->type,
                                        scalar ? 0 : 1, made->scales, made->n_scales);
     const char *output = oq_emit_name(emitter, value->name, "_dequantized");
     Onnx__NodeProto *node =

@@ -36,7 +36,8 @@ struct oq_emit_weight {
 
 /* A bias whose scale fits, ready to be written. */
 struct oq_emit_bias {
-    uint32_t bias; /* of the plan */
+    uint32_t bias;          /* of the plan */
+    enum onnxptq_type type; /* of the scales */
     float *scales;
     size_t n_scales; /* 1 or channels */
     int32_t *codes;

@@ -38,7 +38,8 @@ struct oq_plan_weight {
     uint32_t next; /* further weight of the same value (another axis or spec), or OQ_NONE */
 };
 
-/* One int32 bias: scale = scale of pair x scale of weight, per channel. */
+/* One int32 bias: scale = scale of pair x scale of weight, per channel; or `exact`, in half
+ * precision: a power of two per channel, so that scale x code is the bias to the bit. */
 struct oq_plan_bias {
     uint32_t value;
     uint32_t pair, weight; /* indices into the plan */
@@ -46,6 +47,7 @@ struct oq_plan_bias {
     struct oq_use use;     /* reads the bias: an input of `node`, or of an Add behind it */
     double factor;         /* multiplies the float bias first: Gemm's beta, which becomes 1 */
     size_t channels;       /* the bias is broadcast to this length */
+    bool exact;
 };
 
 struct oq_plan_node {

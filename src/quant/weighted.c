@@ -16,6 +16,7 @@ struct weighted {
     int weight_input; /* index of the constant weight; -1: none is to be quantized */
     int axis;
     int bias_input; /* index of a constant bias to be quantized; -1: none */
+    bool exact_bias;
     size_t channels;
 };
 
@@ -159,7 +160,11 @@ static const char *match_bias(const struct oq_planner *planner, const struct oq_
     }
     const Onnx__TensorProto *bias = float_constant(planner, value, 0);
     if (bias != NULL && oq_type_is_half(bias->data_type)) {
-        return NULL; /* products of half precision scales underflow: it stays as it is */
+        /* Products of half precision scales underflow, and the runtime's optimizer, which would
+         * divide a float bias by such a product, overflows. */
+        out->exact_bias = is_channel_bias(bias, out->channels);
+        out->bias_input = out->exact_bias ? index : -1;
+        return NULL;
     }
     if (bias == NULL || !is_channel_bias(bias, out->channels)) {
         return "its bias is not one constant per channel, which no integer kernel takes";
@@ -208,7 +213,8 @@ static void add_weight_and_bias(struct oq_planner *planner, const struct weighte
                                 .node = w->node,
                                 .use = {w->node, (uint32_t)w->bias_input},
                                 .factor = 1.0,
-                                .channels = w->channels};
+                                .channels = w->channels,
+                                .exact = w->exact_bias};
     planner->out_of_memory |= oq_plan_add_bias(planner->plan, bias) == OQ_NONE;
 }
 
