@@ -68,13 +68,15 @@ void worker_tell_activity(void *user, const struct onnxptq_activity *activity) {
 
 /* ---- Signals to the parent ----------------------------------------------------------------- */
 
-static volatile pid_t worker_process; /* a signal handler has no other way to know */
+static volatile pid_t worker_process; /* a signal handler has no other way to know, nor to tell */
+static volatile sig_atomic_t n_interrupts;
 
 /* Interrupts of a terminal reach the worker by themselves; what was sent to this process alone is
  * passed on. */
 static void pass_on(int number, siginfo_t *info, void *context) {
     (void)context;
     int saved = errno;
+    n_interrupts++;
     if (info->si_code <= 0 && worker_process > 0) {
         kill(worker_process, number);
     }
@@ -150,8 +152,14 @@ static enum exit_code run_here(struct console *console, struct args *args) {
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
-/* How long unloading libraries may take once all is done. */
+/* How long unloading libraries may take at most once all is done. */
 #define SECONDS_TO_UNLOAD 10
+/* After an interrupt the worker comes to its end by itself within five seconds, unless a library
+ * took its signals away, or stopped it. */
+#define SECONDS_TO_OBEY 7
+#define SECONDS_TO_OBEY_TWO 1
+/* A sleep that took longer: this process was stopped, and the worker with it. */
+#define SECONDS_OF_PAUSE 1
 
 static double now(void) {
     struct timespec time = {0};
@@ -175,22 +183,54 @@ static bool sleep_until_end(double seconds, int *status) {
     return ended != 0;
 }
 
+/* Since when the worker has told nothing new, and since when it has been asked to stop. */
+struct watch {
+    unsigned steps;
+    bool finished;
+    double time, since, asked; /* `asked` 0: not yet */
+};
+
+static void look(struct watch *watch, const struct worker_state *state) {
+    double time = now(), pause = time - watch->time;
+    watch->time = time;
+    if (watch->steps != state->steps || watch->finished != state->finished) {
+        watch->steps = state->steps;
+        watch->finished = state->finished;
+        watch->since = time;
+    } else if (pause > SECONDS_OF_PAUSE) {
+        watch->since += pause;
+    }
+    if (n_interrupts > 0 && watch->asked <= 0) {
+        watch->asked = time;
+    }
+}
+
 /* Code of others that does not get on is ended; ours may take as long as it needs. */
+static bool is_overdue(const struct watch *watch, const struct worker_state *state,
+                       unsigned long timeout) {
+    bool theirs = watch->finished || state->stage[0] != '\0';
+    double limit = (double)timeout;
+    if (watch->finished && (timeout == 0 || timeout > SECONDS_TO_UNLOAD)) {
+        limit = SECONDS_TO_UNLOAD;
+    }
+    return theirs && limit > 0 && watch->time - watch->since > limit;
+}
+
+static bool disobeys(const struct watch *watch) {
+    double limit = n_interrupts > 1 ? SECONDS_TO_OBEY_TWO : SECONDS_TO_OBEY;
+    return watch->asked > 0 && watch->time - watch->asked > limit;
+}
+
 static void wait_for_end(const struct worker_state *state, unsigned long timeout,
                          struct worker_end *end) {
-    unsigned steps = state->steps;
-    bool finished = false;
-    double since = now();
+    struct watch watch = {.time = now()};
+    watch.since = watch.time;
     while (!sleep_until_end(0.1, &end->status)) {
-        if (steps != state->steps || finished != state->finished) {
-            steps = state->steps;
-            finished = state->finished;
-            since = now();
-        }
-        bool theirs = finished || state->stage[0] != '\0';
-        double limit = finished ? SECONDS_TO_UNLOAD : (double)timeout;
-        if (theirs && limit > 0 && now() - since > limit) {
-            *end = (struct worker_end){.timed_out = true, .seconds = timeout};
+        look(&watch, state);
+        bool disobedient = disobeys(&watch);
+        if (disobedient || is_overdue(&watch, state, timeout)) {
+            *end = (struct worker_end){
+                .interrupted = disobedient, .timed_out = !disobedient, .seconds = timeout};
             kill(worker_process, SIGKILL);
             while (waitpid(worker_process, &end->status, 0) == -1 && errno == EINTR) {
             }
@@ -199,13 +239,35 @@ static void wait_for_end(const struct worker_state *state, unsigned long timeout
     }
 }
 
+/* What a library makes of the end of the process changes nothing any more; what a sanitizer finds
+ * by then does. */
+static enum exit_code code_of(const struct worker_state *state, const struct worker_end *end) {
+#if defined(__SANITIZE_ADDRESS__)
+    if (WIFEXITED(end->status)) {
+        return (enum exit_code)WEXITSTATUS(end->status);
+    }
+#endif
+    (void)end;
+    return state->code;
+}
+
+/* A library that writes where it should not may have written here. */
+static void end_texts(struct worker_state *state) {
+    state->doing[sizeof state->doing - 1] = '\0';
+    state->libraries[sizeof state->libraries - 1] = '\0';
+    state->operators[sizeof state->operators - 1] = '\0';
+    state->stage[sizeof state->stage - 1] = '\0';
+    state->node[sizeof state->node - 1] = '\0';
+    state->op[sizeof state->op - 1] = '\0';
+    state->current_library[sizeof state->current_library - 1] = '\0';
+}
+
 static enum exit_code wait_for(struct console *console, const struct args *args,
                                const struct worker_state *state) {
     struct worker_end end = {0};
     wait_for_end(state, (unsigned long)args->timeout, &end);
     if (state->finished) {
-        /* A library may crash when it is unloaded, which changes nothing any more. */
-        return WIFEXITED(end.status) ? (enum exit_code)WEXITSTATUS(end.status) : state->code;
+        return code_of(state, &end);
     }
     if (args->output != NULL) {
         worker_remove_leftovers(args->output, worker_process);
@@ -213,7 +275,9 @@ static enum exit_code wait_for(struct console *console, const struct args *args,
     if (args->save_ranges != NULL) {
         worker_remove_leftovers(args->save_ranges, worker_process);
     }
-    return worker_explain(console, state, &end);
+    struct worker_state last = *state;
+    end_texts(&last);
+    return worker_explain(console, &last, &end);
 }
 
 /* NULL: there is none. */

@@ -37,8 +37,9 @@ void worker_tell_activity(void *user, const struct onnxptq_activity *activity);
 /* ---- After its death (worker_end.c) ---- */
 
 struct worker_end {
-    int status;     /* of waitpid() */
-    bool timed_out; /* ended by the parent, since it did not get on for `seconds` */
+    int status;       /* of waitpid() */
+    bool timed_out;   /* ended by the parent, since it did not get on for `seconds` */
+    bool interrupted; /* ended by the parent, since it did not stop when the user wanted */
     unsigned long seconds;
 };
 

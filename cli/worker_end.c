@@ -72,6 +72,10 @@ void worker_remove_leftovers(const char *output, pid_t process) {
 static void describe_place(const struct worker_state *state, char text[TEXT_SIZE]) {
     if (state->stage[0] == '\0') {
         snprintf(text, TEXT_SIZE, "in step '%s'", state->doing);
+    } else if (strcmp(state->stage, "close") == 0) {
+        snprintf(text, TEXT_SIZE, "while a session was closed in step '%s'", state->doing);
+    } else if (strcmp(state->stage, "load") == 0) {
+        snprintf(text, TEXT_SIZE, "while libraries were loaded");
     } else if (state->n_samples == 0) {
         snprintf(text, TEXT_SIZE, "while a model was loaded for %s", state->stage);
     } else if (state->n_samples == 1) {
@@ -82,14 +86,16 @@ static void describe_place(const struct worker_state *state, char text[TEXT_SIZE
     }
 }
 
-static void describe_end(const struct worker_end *end, char text[TEXT_SIZE]) {
+/* Said of the process, or of what made it do so. */
+static void describe_end(const struct worker_end *end, bool process, char text[TEXT_SIZE]) {
     if (end->timed_out) {
         snprintf(text, TEXT_SIZE, "did not come to an end within %lu s (--timeout)", end->seconds);
     } else if (WIFSIGNALED(end->status)) {
         snprintf(text, TEXT_SIZE, "was killed by signal %d (%s)", WTERMSIG(end->status),
                  strsignal(WTERMSIG(end->status)));
     } else {
-        snprintf(text, TEXT_SIZE, "ended the process with exit code %d", WEXITSTATUS(end->status));
+        snprintf(text, TEXT_SIZE, "%s with exit code %d",
+                 process ? "came to its end" : "ended the process", WEXITSTATUS(end->status));
     }
 }
 
@@ -128,7 +134,8 @@ static enum exit_code blame_all(struct console *console, const struct worker_sta
 
 static bool is_interrupt(const struct worker_end *end) {
     int number = WIFSIGNALED(end->status) && !end->timed_out ? WTERMSIG(end->status) : 0;
-    return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGALRM;
+    return end->interrupted || number == SIGINT || number == SIGTERM || number == SIGHUP ||
+           number == SIGALRM;
 }
 
 enum exit_code worker_explain(struct console *console, const struct worker_state *state,
@@ -138,7 +145,8 @@ enum exit_code worker_explain(struct console *console, const struct worker_state
     if (is_interrupt(end)) {
         return console_fail_text(console, ONNXPTQ_ERROR_CANCELLED, NULL, INTERRUPTED);
     }
-    describe_end(end, how);
+    bool one = state->current_library[0] != '\0';
+    describe_end(end, !one, how);
     describe_place(state, where);
     if (WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL && !end->timed_out) {
         return console_fail_text(console, ONNXPTQ_ERROR_MEMORY, NULL,
@@ -147,6 +155,5 @@ enum exit_code worker_explain(struct console *console, const struct worker_state
                                  how, where, state->node[0] != '\0' ? ", node '" : "", state->node,
                                  state->node[0] != '\0' ? "'" : "");
     }
-    bool one = state->current_library[0] != '\0';
     return one ? blame_one(console, state, how, where) : blame_all(console, state, how, where);
 }

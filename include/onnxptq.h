@@ -144,7 +144,8 @@ typedef bool (*onnxptq_progress_fn)(void *user, const char *stage, size_t done, 
  * process of its own can say what that process was doing when it died or hung. Called at each of
  * these steps, not at regular times. Texts are valid for the call. */
 struct onnxptq_activity {
-    const char *stage;   /* "load", "trace", "calibrate", "check", ...; NULL: none of it, for now */
+    /* "load", "trace", "calibrate", "check", ..., "close"; NULL: none of it, for now */
+    const char *stage;
     size_t first_sample; /* of the run that is about to begin or going on */
     size_t n_samples;    /* 0: no run; a model is loaded, or a library */
     const char *node; /* the custom operator that runs, while one does, and its type; told where */

@@ -3,6 +3,7 @@ other work, in one message.
 
 Public reports of the opposite: microsoft/onnxruntime #8730, onnx/onnx #3654."""
 
+import os
 import re
 
 import harness
@@ -78,6 +79,17 @@ def test_a_folder(bench):
     path = bench.inside / "folder.so"
     path.mkdir()
     assert_refused(bench, bench.quantize(models.motivating(), libs=[path]), path, "director")
+
+
+@pytest.mark.parametrize("suffix", ["", "@Register"])
+def test_a_pipe_is_not_waited_for(bench, suffix):
+    """The system's loader would wait until somebody writes into it."""
+    path = bench.folder / "libpipe.so"
+    os.mkfifo(path)
+    run = bench.quantize(models.motivating(), libs=[f"{path}{suffix}"])
+    assert_refused(bench, run, "libpipe.so", "not a regular file", "--custom-op-lib")
+    run = bench.quantize(models.motivating(), "--ort-lib", path)
+    assert_refused(bench, run, "libpipe.so", "not a regular file", "--ort-lib")
 
 
 def test_an_empty_path(bench):

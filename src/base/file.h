@@ -77,6 +77,7 @@ char *oq_path_resolve(const char *path);
 bool oq_path_exists(const char *path);
 bool oq_path_is_taken(const char *path); /* the same for a link that leads nowhere */
 bool oq_path_is_folder(const char *path);
+bool oq_path_is_regular(const char *path);
 bool oq_path_is_link(const char *path);
 bool oq_path_same_file(const char *a, const char *b); /* same inode */
 /* True when `relative` has no "..", no leading "/" and no empty parts: it stays inside its folder.

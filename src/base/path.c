@@ -85,6 +85,11 @@ bool oq_path_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool oq_path_is_regular(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 bool oq_path_is_link(const char *path) {
     struct stat info;
     return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);

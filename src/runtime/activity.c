@@ -21,6 +21,16 @@ void oq_activity_tell_run(struct oq_activity *activity, const char *stage, size_
     tell(activity);
 }
 
+void oq_activity_tell_close(struct oq_activity *activity) {
+    activity->now = (struct onnxptq_activity){.stage = "close"};
+    tell(activity);
+}
+
+void oq_activity_tell_again(struct oq_activity *activity, const struct onnxptq_activity *before) {
+    activity->now = *before;
+    tell(activity);
+}
+
 void oq_activity_tell_rest(struct oq_activity *activity) {
     activity->now = (struct onnxptq_activity){0};
     tell(activity);

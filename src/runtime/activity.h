@@ -18,7 +18,11 @@ struct oq_activity {
 void oq_activity_tell_load(struct oq_activity *activity, const char *library);
 void oq_activity_tell_run(struct oq_activity *activity, const char *stage, size_t first_sample,
                           size_t n_samples);
-/* Neither is going on. */
+/* A session ends, and with it the kernels of libraries. */
+void oq_activity_tell_close(struct oq_activity *activity);
+/* What was going on goes on. */
+void oq_activity_tell_again(struct oq_activity *activity, const struct onnxptq_activity *before);
+/* Nothing is going on. */
 void oq_activity_tell_rest(struct oq_activity *activity);
 /* A node begins, or (`node` NULL) has ended. */
 void oq_activity_tell_node(struct oq_activity *activity, const char *node, const char *op,

@@ -87,7 +87,7 @@ static bool is_duplicate(const struct oq_custom_ops *ops, const struct oq_custom
 enum onnxptq_status oq_custom_ops_load(struct oq_custom_ops *ops, const char *const *names,
                                        size_t n, struct oq_activity *activity,
                                        struct onnxptq_error *error) {
-    *ops = (struct oq_custom_ops){0};
+    *ops = (struct oq_custom_ops){.activity = activity};
     if (n == 0) {
         return ONNXPTQ_OK;
     }
@@ -121,10 +121,15 @@ void oq_custom_ops_reset(struct oq_custom_ops *ops) {
     *ops = (struct oq_custom_ops){0};
 }
 
-enum onnxptq_status oq_custom_op_register(const struct oq_custom_op_library *library,
+enum onnxptq_status oq_custom_op_register(const struct oq_custom_ops *ops, size_t index,
                                           const OrtApiBase *base, const OrtApi *api,
                                           OrtSessionOptions *options, struct onnxptq_error *error) {
-    return oq_ort_check(api, library->entry(options, base), ONNXPTQ_ERROR_LIBRARY, error,
+    const struct oq_custom_op_library *library = &ops->libraries[index];
+    const struct onnxptq_activity before = ops->activity->now;
+    oq_activity_tell_load(ops->activity, library->name);
+    OrtStatus *ort = library->entry(options, base);
+    oq_activity_tell_again(ops->activity, &before);
+    return oq_ort_check(api, ort, ONNXPTQ_ERROR_LIBRARY, error,
                         "cannot register custom operator library '%s': %s failed", library->name,
                         library->function);
 }
@@ -133,7 +138,7 @@ enum onnxptq_status oq_custom_ops_register(const struct oq_custom_ops *ops, cons
                                            const OrtApi *api, OrtSessionOptions *options,
                                            struct onnxptq_error *error) {
     for (size_t i = 0; i < ops->n; i++) {
-        OQ_TRY(oq_custom_op_register(&ops->libraries[i], base, api, options, error));
+        OQ_TRY(oq_custom_op_register(ops, i, base, api, options, error));
     }
     return ONNXPTQ_OK;
 }

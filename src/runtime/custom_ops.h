@@ -23,6 +23,7 @@ struct oq_custom_op_library {
 struct oq_custom_ops {
     struct oq_custom_op_library *libraries; /* in the user's order, without duplicates */
     size_t n;
+    struct oq_activity *activity; /* that is told when one of them is at work */
 };
 
 /* Loads all libraries of the options. Same file (through links or another spelling) and same entry
@@ -38,7 +39,7 @@ enum onnxptq_status oq_custom_ops_register(const struct oq_custom_ops *ops, cons
                                            const OrtApi *api, OrtSessionOptions *options,
                                            struct onnxptq_error *error) OQ_MUST_USE;
 /* One of them. */
-enum onnxptq_status oq_custom_op_register(const struct oq_custom_op_library *library,
+enum onnxptq_status oq_custom_op_register(const struct oq_custom_ops *ops, size_t index,
                                           const OrtApiBase *base, const OrtApi *api,
                                           OrtSessionOptions *options, struct onnxptq_error *error)
     OQ_MUST_USE;

@@ -34,6 +34,8 @@ static enum onnxptq_status try_libraries(const struct trial *trial, const size_t
 static enum onnxptq_status check_alone(const struct trial *trial, size_t library,
                                        struct onnxptq_error *error) {
     OrtStatus *ort = NULL;
+    oq_activity_tell_load(trial->runtime->custom_ops.activity,
+                          oq_runtime_library_name(trial->runtime, library));
     OQ_TRY(try_libraries(trial, &library, 1, &ort, error));
     return oq_ort_check(trial->runtime->api, ort, ONNXPTQ_ERROR_LIBRARY, error,
                         "cannot use the operators of custom operator library '%s'",
@@ -47,6 +49,7 @@ static enum onnxptq_status check_pair(const struct trial *trial, size_t first, s
     const char *other = oq_runtime_library_name(trial->runtime, second);
     const size_t chosen[] = {first, second};
     OrtStatus *ort = NULL;
+    oq_activity_tell_load(trial->runtime->custom_ops.activity, NULL);
     OQ_TRY(try_libraries(trial, chosen, 2, &ort, error));
     if (ort != NULL && strstr(api->GetErrorMessage(ort), "Domain already set") != NULL) {
         api->ReleaseStatus(ort);

@@ -14,6 +14,9 @@ static const char *obvious_reason(const char *path) {
         return "it is a directory, not a shared library";
     }
     struct oq_mapping file;
+    if (!oq_path_is_regular(path)) {
+        return "it is not a regular file"; /* of a pipe, the loader would wait for a writer */
+    }
     if (oq_mapping_open(path, &file, NULL) != ONNXPTQ_OK) {
         return NULL; /* the loader says more */
     }

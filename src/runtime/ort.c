@@ -58,8 +58,8 @@ enum onnxptq_status oq_ort_trial_options(const struct oq_runtime *runtime, const
         oq_ort_check(api, api->SetIntraOpNumThreads(options, 1), ONNXPTQ_ERROR_RUNTIME, error,
                      "cannot set the threads of a session");
     for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
-        status = oq_custom_op_register(&runtime->custom_ops.libraries[libraries[i]], runtime->base,
-                                       api, options, error);
+        status = oq_custom_op_register(&runtime->custom_ops, libraries[i], runtime->base, api,
+                                       options, error);
     }
     if (status != ONNXPTQ_OK) {
         api->ReleaseSessionOptions(options);

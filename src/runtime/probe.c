@@ -58,6 +58,7 @@ static enum onnxptq_status ask_runtime(const struct oq_runtime *runtime,
 static enum onnxptq_status ask_all(const struct oq_runtime *runtime, struct oq_probe_list *list,
                                    struct onnxptq_error *error) {
     OrtSessionOptions *options = NULL;
+    oq_activity_tell_load(runtime->custom_ops.activity, NULL);
     OQ_TRY(oq_ort_options_create(runtime, &options, error));
     enum onnxptq_status status =
         oq_ort_check(runtime->api, runtime->api->SetIntraOpNumThreads(options, 1),
@@ -123,6 +124,7 @@ static enum onnxptq_status ask_library(const struct oq_runtime *runtime, size_t 
                                        struct oq_probe_list *list, struct onnxptq_error *error) {
     OrtSessionOptions *options = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
+    oq_activity_tell_load(runtime->custom_ops.activity, oq_runtime_library_name(runtime, library));
     OQ_TRY(oq_ort_trial_options(runtime, &library, 1, &options, error));
     for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
         struct oq_probe_entry *entry = &list->entries[i];
@@ -145,6 +147,7 @@ static enum onnxptq_status drop_own(const struct oq_runtime *runtime, struct oq_
                                     struct onnxptq_error *error) {
     OrtSessionOptions *options = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
+    oq_activity_tell_load(runtime->custom_ops.activity, NULL);
     OQ_TRY(oq_ort_trial_options(runtime, NULL, 0, &options, error));
     for (size_t i = 0; i < list->n && status == ONNXPTQ_OK; i++) {
         struct oq_probe_entry *entry = &list->entries[i];
@@ -235,7 +238,9 @@ static enum onnxptq_status probe(struct oq_runtime *runtime, const struct oq_gra
 enum onnxptq_status oq_probe_operators(struct oq_runtime *runtime, const struct oq_graph *graph,
                                        struct oq_probe_result **results, size_t *n,
                                        struct onnxptq_error *error) {
-    return probe(runtime, graph, results, n, error);
+    enum onnxptq_status status = probe(runtime, graph, results, n, error);
+    oq_activity_tell_rest(&runtime->activity);
+    return status;
 }
 
 /* ---- The message ---- */
@@ -309,7 +314,7 @@ enum onnxptq_status oq_probe_require_all(struct oq_runtime *runtime, const struc
                                          struct onnxptq_error *error) {
     struct oq_probe_result *results = NULL;
     size_t n = 0;
-    OQ_TRY(probe(runtime, graph, &results, &n, error));
+    OQ_TRY(oq_probe_operators(runtime, graph, &results, &n, error));
     enum onnxptq_status status = ONNXPTQ_OK;
     for (size_t i = 0; i < n && status == ONNXPTQ_OK; i++) {
         if (!results[i].runnable) {

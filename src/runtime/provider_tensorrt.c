@@ -48,8 +48,8 @@ static enum onnxptq_status put_plugin(struct text *text, const char *path,
     char *absolute = path[0] != '\0' ? oq_path_absolute(path) : NULL;
     const char *fact = path[0] == '\0'             ? "its name is empty"
                        : strchr(path, ';') != NULL ? "the runtime splits the list at semicolons"
-                       : !oq_path_exists(path) || oq_path_is_folder(path) ? "no such file"
-                                                                          : NULL;
+                       : !oq_path_is_regular(path) ? "no such file"
+                                                   : NULL;
     if (fact == NULL && absolute != NULL) {
         put(text, text->size > 0 ? ";" : "");
         put(text, absolute);

@@ -270,7 +270,9 @@ void oq_session_destroy(struct oq_session *session) {
     reset_edge(session->api, &session->inputs);
     reset_edge(session->api, &session->outputs);
     if (session->session != NULL) {
+        oq_activity_tell_close(session->activity);
         session->api->ReleaseSession(session->session);
+        oq_activity_tell_rest(session->activity);
     }
     if (session->memory != NULL) {
         session->api->ReleaseMemoryInfo(session->memory);

@@ -1,0 +1,119 @@
+"""Libraries that crash, end the process or hang outside the work of their kernels: while they are
+loaded, registered, asked, when kernels are made and destroyed, when the process ends. And those
+that do not let the user stop the tool."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import harness
+import models
+import pytest
+
+NODE = "/block/custom"
+LIBRARY = "libplaces.so"
+HOW = {"crash": "signal 11", "exit": "exit code 7", "hang": "1 s (--timeout)",
+       "stop": "1 s (--timeout)"}  # fmt: skip
+
+
+def quantize(bench, place, how, *args):
+    env = {"FAULT_PLACE": place, "FAULT_HOW": how}
+    libs = [harness.library("places")]
+    return bench.quantize(models.motivating(), "--timeout", "1", *args, libs=libs, env=env)
+
+
+def assert_failed(bench, run, *words):
+    run.failed(LIBRARY, *words)
+    assert len(run.err.splitlines()) == 1 and harness.files_in(bench.out) == [], str(run)
+    assert json.loads(run.out)["error"]["message"] in run.err
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("place", ["load", "register", "describe"])
+def test_a_library_at_fault_before_any_model_is_loaded(bench, place, how):
+    assert_failed(bench, quantize(bench, place, how), "cannot load custom operator library", HOW[how])
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(
+    "place, where", [("create", "a model was loaded for trace"), ("destroy", "was closed")]
+)
+def test_a_library_at_fault_around_its_kernels(bench, place, where, how):
+    """Which of the nodes it is cannot be known; all of the libraries' are named."""
+    assert_failed(bench, quantize(bench, place, how), where, NODE, HOW[how])
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_library_at_fault_when_all_is_done(bench, how):
+    start = time.monotonic()
+    run = quantize(bench, "exit", how).ok()
+    assert time.monotonic() - start < 8
+    assert run.json["check"]["samples"] == 8 and not run.err, str(run)
+    assert harness.files_in(bench.out) == ["model.int8.onnx"]
+
+
+def test_inspecting_names_the_library_too(bench):
+    model = bench.write_model(models.motivating().model)
+    env = {"FAULT_PLACE": "describe", "FAULT_HOW": "hang"}
+    harness.run_cli(
+        "inspect", model, "--custom-op-lib", harness.library("places"), "--timeout", "1", env=env
+    ).failed(LIBRARY, "1 s (--timeout)")
+
+
+# The user's own patience
+
+
+def start_quantize(bench, how, *args):
+    """Gives the process back when it is about to run the model."""
+    case = models.motivating()
+    words = ["quantize", bench.write_model(case.model), "-o", bench.out / "q.onnx", "--quiet"]
+    words += ["--data", bench.write_data(case.data), "--custom-op-lib", harness.library("places")]
+    process = subprocess.Popen(
+        [harness.CLI, *map(str, words), *args],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FAULT_PLACE": "run", "FAULT_HOW": how},
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 20
+    while not harness.files_in(bench.out) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return process
+
+
+def interrupt(bench, how, *pauses, number=signal.SIGINT):
+    """Sends a signal after each pause; the seconds that the end then took."""
+    process = start_quantize(bench, how)
+    for pause in pauses:
+        time.sleep(pause)
+        process.send_signal(number)
+    start = time.monotonic()
+    err = process.communicate(timeout=30)[1]
+    assert err == "onnxptq: interrupted; nothing was written\n"
+    assert process.returncode == 1 and harness.files_in(bench.out) == []
+    return time.monotonic() - start
+
+
+@pytest.mark.parametrize("how", ["deaf", "stop"])
+def test_a_library_that_takes_the_signals_away(bench, how):
+    assert interrupt(bench, how, 0.5) < 12
+
+
+@pytest.mark.parametrize("how", ["hang", "deaf", "stop"])
+def test_a_second_interrupt_is_heard_sooner(bench, how):
+    assert interrupt(bench, how, 0.5, 0.1, number=signal.SIGTERM) < 4
+
+
+def test_a_pause_is_no_hang(bench):
+    """Stopped for longer than the timeout while a library is at work, as by Ctrl-Z and fg."""
+    process = start_quantize(bench, "work", "--timeout", "3")
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGSTOP)
+    time.sleep(4)
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGCONT)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and err == ""
