@@ -3,12 +3,15 @@ quantized.
 
 microsoft/onnxruntime #15341 and pull request #4469, NVIDIA/Model-Optimizer #18, qualcomm/aimet #3080."""
 
+import re
+
 import expect
 import harness
 import models
 import numpy as np
 import onnx
 import pytest
+import qdq
 from models import BOTH, FLOAT, INT64, Graph, noise
 from onnx import TensorProto, helper, numpy_helper
 
@@ -216,3 +219,59 @@ def test_types_of_the_interface_are_kept(bench, target):
     kept = [t for t in tensors.values() if t.data_type == onnx.TensorProto.FLOAT]
     assert not kept, [t.name for t in kept]
     assert all(np.all(np.isfinite(numpy_helper.to_array(t))) for t in tensors.values())
+
+
+def bfloat_model(dtype):
+    g = Graph(opset=22, ir=10)
+    c = g.conv(g.input("X", [1, 4, 8, 8], dtype), "c", 4, 8, name="conv")
+    q = g.node(
+        "Reshape",
+        [g.node("Relu", [c], "r", "relu"), g.const("to", np.array([1, -1]))],
+        "q",
+        "reshape",
+    )
+    g.matmul(q, "Y", 512, 16, "mm")
+    g.output("Y", [1, 16], dtype)
+    return retyped(g.build(), FLOAT, dtype)
+
+
+def retyped(model, old, new):
+    """The same model, its tensors of one float type in another."""
+    for i in model.graph.initializer:
+        if i.data_type == old:
+            values = numpy_helper.to_array(i).astype(np.float32)
+            i.CopyFrom(helper.make_tensor(i.name, new, values.shape, values.ravel()))
+    for info in (*model.graph.input, *model.graph.output):
+        if info.type.tensor_type.elem_type == old:
+            info.type.tensor_type.elem_type = new
+    return model
+
+
+def test_bfloat16_with_saved_ranges(bench, target):
+    """No provider here runs it: its ranges come from elsewhere (here from a float32 twin). Scales in bfloat16, as the
+    model's own tensors; computed in float32 the result is as close as eight bits are."""
+    twin = models.Case(bfloat_model(FLOAT), {"X": noise(16, 4, 8, 8)}, {})
+    saved = bench.folder / "ranges.json"
+    words = ("--target", target, "--size-rules", "off")
+    calibrate = harness.run_cli(
+        "calibrate",
+        bench.write_model(twin.model),
+        "-o",
+        saved,
+        "--data",
+        bench.write_data(twin.data),
+        *words,
+    )
+    calibrate.ok()
+    text = re.sub(r'"model_hash":"\w+",', "", saved.read_text())
+    saved.write_text(text.replace('"type":"float"', '"type":"bfloat16"'))
+
+    case = models.Case(bfloat_model(TensorProto.BFLOAT16), {}, {"conv": BOTH, "mm": BOTH})
+    run = bench.quantize(case, "--ranges", saved, target=target, data=False, out="b.onnx").ok()
+    onnx.checker.check_model(run.model, full_check=True)
+    assert qdq.View(run.model).edges() == case.edges(target)
+    scales = [i for i in run.model.graph.initializer if i.name.endswith("_scale")]
+    assert scales and {i.data_type for i in scales} == {TensorProto.BFLOAT16}
+    assert any("not measured" in note for note in run.json["notes"])
+    assert any("nor was it loaded" in note for note in run.json["notes"])
+    assert harness.compare(twin, retyped(run.model, TensorProto.BFLOAT16, FLOAT))["Y"] > 28

@@ -187,14 +187,25 @@ static enum onnxptq_status check_runs(struct onnxptq_job *job, const struct oq_d
     return status;
 }
 
-/* Without samples nothing can be measured, but the result must load. */
+/* Without samples nothing can be measured, but the result must load wherever the original does.
+ * Neither may: ranges can come from a machine whose provider has bfloat16, or an accelerator's
+ * operators. */
 static enum onnxptq_status check_loading(struct onnxptq_job *job, struct onnxptq_error *error) {
-    struct oq_session *result = NULL;
+    struct oq_session *session = NULL;
+    struct onnxptq_error reason = {0};
     bool optimized = true;
     oq_report_add_note(&job->report, "the result was not measured: no samples were given");
-    OQ_TRY(oq_job_open_candidate(job, &optimized, &result, error));
-    oq_session_destroy(result);
-    return ONNXPTQ_OK;
+    enum onnxptq_status status = oq_job_open_candidate(job, &optimized, &session, &reason);
+    if (status == ONNXPTQ_ERROR_RUNTIME &&
+        oq_job_open_original(job, &session, NULL) == ONNXPTQ_ERROR_RUNTIME) {
+        oq_report_add_note(&job->report,
+                           "nor was it loaded: this runtime's providers take neither the original "
+                           "nor the result: %s",
+                           reason.message);
+        return ONNXPTQ_OK;
+    }
+    oq_session_destroy(session);
+    return status == ONNXPTQ_OK ? status : oq_fail(error, status, "%s", reason.message);
 }
 
 static enum onnxptq_status check_samples(struct onnxptq_job *job, struct onnxptq_error *error) {
