@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import qdq
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def refuse(bench, *words, model=None, data=None, args=(), limit=None):
@@ -182,12 +182,16 @@ def test_a_weight_of_unknown_type(bench):
     refuse(bench, "conv1.weight", model=edited(change))
 
 
-def test_an_initializer_twice(bench):
-    refuse(
-        bench,
-        "conv1.weight",
-        model=edited(lambda graph: graph.initializer.append(weight_of(graph))),
-    )
+def test_an_initializer_twice_with_other_values(bench):
+    """The runtime itself takes the first or the last, by size."""
+
+    def change(graph):
+        weight = weight_of(graph)
+        graph.initializer.append(
+            numpy_helper.from_array(2 * numpy_helper.to_array(weight), weight.name)
+        )
+
+    refuse(bench, "conv1.weight", "twice", model=edited(change))
 
 
 def test_a_dangling_input(bench):

@@ -187,3 +187,15 @@ def test_gemm_keeps_its_name_and_its_exclusion(bench, target):
     _, view = expect.quantized(bench, case, target, "--exclude-nodes", "gemm1")
     assert {"w1", "b1"} <= set(view.initializers)
     assert np.array_equal(view.value("w1"), qdq.View(case.model).value("w1"))
+
+
+def test_an_equal_initializer_listed_twice(bench, target):
+    """The runtime takes such a model and warns; one of them is kept."""
+    case = models.two_convolutions()
+    graph = case.model.graph
+    weight = next(i for i in graph.initializer if i.name == "conv1.weight")
+    graph.initializer.append(weight)
+    run, _ = expect.quantized(bench, case, target)
+    assert any("'conv1.weight' is listed more than once" in note for note in run.json["notes"])
+    names = [i.name for i in run.model.graph.initializer]
+    assert len(names) == len(set(names)) and "conv1.weight" not in names

@@ -68,6 +68,12 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
                    oq_runtime_version(job->runtime), oq_runtime_library(job->runtime));
     OQ_TRY(oq_model_read(options->model_path, &job->original, error));
     report->model_bytes = oq_model_bytes(job->original);
+    const char *repeated = oq_model_repeated_initializer(job->original);
+    if (repeated != NULL) {
+        oq_report_add_note(
+            &job->report, "initializer '%s' is listed more than once, equal each time: one is kept",
+            repeated);
+    }
     if (options->output_path != NULL) {
         OQ_TRY(oq_output_check(options, job->original, error));
     }

@@ -16,6 +16,7 @@ struct oq_model {
     uint64_t input_bytes;
     size_t n_inputs; /* the first data files: the model's own, then its external data */
     struct oq_map *notes;
+    const char *repeated; /* an initializer of which all but one were dropped, or NULL */
 };
 
 /* ---- Data files ---- */
@@ -270,6 +271,14 @@ bool oq_model_keeps_data_in(const struct oq_model *model, const char *path) {
 
 struct oq_map *oq_model_notes(const struct oq_model *model) {
     return model->notes;
+}
+
+const char **oq_model_repeated_slot(struct oq_model *model) {
+    return &model->repeated;
+}
+
+const char *oq_model_repeated_initializer(const struct oq_model *model) {
+    return model->repeated;
 }
 
 bool oq_is_default_domain(const char *domain) {

@@ -63,6 +63,10 @@ void oq_model_release_files(struct oq_model *model);
 const uint8_t *oq_model_data(const struct oq_model *model, uint32_t file, uint64_t offset,
                              uint64_t length);
 
+/* Name of an initializer that its graph listed more than once, equal each time, of which one was
+ * kept; NULL: there is none. */
+const char *oq_model_repeated_initializer(const struct oq_model *model);
+
 /* Version of the default domain ("" or "ai.onnx"), 0 when it is not imported. */
 int64_t oq_model_opset(const struct oq_model *model);
 

@@ -41,4 +41,9 @@ struct oq_map *oq_model_notes(const struct oq_model *model);
 enum onnxptq_status oq_model_attach_external(struct oq_model *model, const char *folder,
                                              struct onnxptq_error *error) OQ_MUST_USE;
 
+/* Drops initializers that their graph lists already; see oq_model_repeated_initializer. */
+enum onnxptq_status oq_model_drop_repeated(struct oq_model *model, struct onnxptq_error *error)
+    OQ_MUST_USE;
+const char **oq_model_repeated_slot(struct oq_model *model);
+
 #endif

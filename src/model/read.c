@@ -111,6 +111,7 @@ static enum onnxptq_status read_source(struct source source, struct oq_model **o
     OQ_TRY_DONE(parse(model, source.bytes, file, error));
     OQ_TRY_DONE(oq_model_attach_external(model, source.folder, error));
     OQ_TRY_DONE(verify(model, error));
+    OQ_TRY_DONE(oq_model_drop_repeated(model, error));
     *out = model;
     model = NULL;
 done:
