@@ -46,6 +46,12 @@ def test_a_library_at_fault_around_its_kernels(bench, place, where, how):
     assert_failed(bench, quantize(bench, place, how), where, NODE, HOW[how])
 
 
+@pytest.mark.runtime
+def test_a_kernel_that_cannot_be_made(bench):
+    run = quantize(bench, "create", "refuse")
+    assert_failed(bench, run, "no cheese today", "trace", NODE, "custom_domain::DummyOp")
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_a_library_at_fault_when_all_is_done(bench, how):
     start = time.monotonic()

@@ -6,7 +6,8 @@
  * and FAULT_HOW what happens there:
  *
  *   crash, exit (of the process, with code 7), hang, deaf (hangs, and hears no signal), stop (the
- *   process, as Ctrl-Z does), work (for half a second of the processor, in the first run) */
+ *   process, as Ctrl-Z does), refuse (with an error, where there is a way), work (for half a second
+ * of the processor, in the first run) */
 #include "op_common.h"
 
 #include <signal.h>
@@ -48,14 +49,18 @@ static void fail(void) {
         hang_deaf();
     } else if (!strcmp(how, "work")) {
         work();
-    } else {
+    } else if (!strcmp(how, "stop")) {
         raise(SIGSTOP);
     }
 }
 
+static bool is_wanted(const char *variable, const char *what) {
+    const char *wanted = getenv(variable);
+    return wanted && !strcmp(wanted, what);
+}
+
 static void here(const char *place) {
-    const char *wanted = getenv("FAULT_PLACE");
-    if (wanted && !strcmp(wanted, place)) {
+    if (is_wanted("FAULT_PLACE", place)) {
         fail();
     }
 }
@@ -81,6 +86,9 @@ static OrtStatus *copy(struct kernel *kernel, OrtKernelContext *context) {
 static OrtStatus *create(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info,
                          void **out) {
     here("create");
+    if (is_wanted("FAULT_PLACE", "create") && is_wanted("FAULT_HOW", "refuse")) {
+        return api->CreateStatus(ORT_FAIL, "no cheese today");
+    }
     return op_create_kernel(op, api, info, out);
 }
 
