@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static const struct choice methods[] = {{"max", ONNXPTQ_METHOD_MAX},
+static const struct choice methods[] = {{"auto", ONNXPTQ_METHOD_AUTO},
+                                        {"max", ONNXPTQ_METHOD_MAX},
                                         {"percentile", ONNXPTQ_METHOD_PERCENTILE},
                                         {"entropy", ONNXPTQ_METHOD_ENTROPY},
                                         {"mse", ONNXPTQ_METHOD_MSE},
@@ -112,11 +113,12 @@ static const struct option_row options[] = {
     {FOR_MODELS, "Quantization", 0, "target", "NAME", VALUE_TEXT, FIELD(target), NULL,
      "where the result will run: tensorrt (default) or onnxruntime"},
     {FOR_RUNS, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,
-     "how ranges follow from the values seen: max (default) takes all of\n"
-     "them, percentile a share, entropy and mse what loses least"},
+     "how ranges follow from the values seen: max takes all of them,\n"
+     "percentile a share, entropy and mse what loses least; auto, the\n"
+     "default, measures each of these and keeps the best"},
     {FOR_RUNS, NULL, 0, "percentile", "P", VALUE_REAL, FIELD(percentile), NULL,
-     "the share that the method percentile takes, 50 to 100 (default\n"
-     "99.99); given alone, it chooses that method"},
+     "the share that the method percentile takes, in auto too, 50 to 100\n"
+     "(default 99.99); given alone, it chooses that method"},
     {FOR_RUNS, NULL, 0, "op-types", "LIST", VALUE_LIST, FIELD(op_types), NULL,
      "quantize only operators of these types, separated by commas, as\n"
      "Conv or custom_domain::DummyOp; repeatable"},

@@ -160,6 +160,25 @@ static void print_scales(FILE *file, const struct onnxptq_report *report) {
     }
 }
 
+/* What the method auto tried, and what it kept. */
+static void print_choice(FILE *file, const struct onnxptq_report *report) {
+    char number[32];
+    for (size_t i = 0; i < report->n_candidates; i++) {
+        const struct onnxptq_candidate_report *candidate = &report->candidates[i];
+        fprintf(file, i == 0 ? "  Methods   %s" : ", %s", candidate->method);
+        if (candidate->percentile > 0) {
+            fprintf(file, " %g", candidate->percentile);
+        }
+        snprintf(number, sizeof number, "%.1f dB", candidate->sqnr_db);
+        fprintf(file, " %s%s", candidate->has_sqnr ? number : "unknown",
+                candidate->chosen ? " (kept)" : "");
+    }
+    if (report->n_candidates > 0) {
+        fprintf(file, "; %zu sample%s, %zu of them held back\n", report->n_choice_samples,
+                report->n_choice_samples == 1 ? "" : "s", report->n_choice_held_back);
+    }
+}
+
 static void print_costs(FILE *file, const struct onnxptq_report *report) {
     char a[BYTES_TEXT_SIZE], b[BYTES_TEXT_SIZE];
     double total = 0;
@@ -234,8 +253,12 @@ void summary_print(FILE *file, const struct console *console, const struct onnxp
         fputs(" and ", file);
         print_text(file, report->output_data_path);
     }
-    fprintf(file, "\ntarget %s, method %s, %zu calibration samples, ONNX Runtime %s\n",
-            report->target, report->method, report->n_calibration_samples, report->runtime_version);
+    fprintf(file, "\ntarget %s, method %s", report->target, report->method);
+    if (report->percentile > 0) {
+        fprintf(file, " %g", report->percentile);
+    }
+    fprintf(file, ", %zu calibration samples, ONNX Runtime %s\n", report->n_calibration_samples,
+            report->runtime_version);
     print_decisions(file, console, report);
     if (console->verbose) {
         print_all_nodes(file, console, report);
@@ -243,6 +266,7 @@ void summary_print(FILE *file, const struct console *console, const struct onnxp
     }
     print_heading(file, console, "Numbers");
     print_scales(file, report);
+    print_choice(file, report);
     print_costs(file, report);
     print_sizes(file, report);
     print_check(file, console, report);

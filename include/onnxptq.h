@@ -136,8 +136,8 @@ struct onnxptq_data_source {
                                 size_t n_inputs, struct onnxptq_error *error);
 };
 
-/* `stage` is "trace", "calibrate" or "check"; called after each run, with the samples done and in
- * all. Return false to stop. */
+/* `stage` is "trace", "calibrate", "choose" or "check"; called after each run, with the samples
+ * done and in all. Return false to stop. */
 typedef bool (*onnxptq_progress_fn)(void *user, const char *stage, size_t done, size_t total);
 
 /* What code that is not ours is about to do, told before it does: a program that runs a job in a
@@ -165,7 +165,8 @@ enum onnxptq_method {
     ONNXPTQ_METHOD_MAX = 0,    /* all of them */
     ONNXPTQ_METHOD_PERCENTILE, /* the given share of magnitudes */
     ONNXPTQ_METHOD_ENTROPY, /* least divergence of the quantized distribution from the original */
-    ONNXPTQ_METHOD_MSE      /* least mean square error */
+    ONNXPTQ_METHOD_MSE,     /* least mean square error */
+    ONNXPTQ_METHOD_AUTO     /* the one of these that measures best on a few samples (default) */
 };
 
 enum onnxptq_foreign_edges {
@@ -252,7 +253,7 @@ struct onnxptq_quantize_options {
 
     const char *target; /* "tensorrt" (default) or "onnxruntime" */
     enum onnxptq_method method;
-    double percentile;           /* of the method of that name: 50 to 100; default 99.99 */
+    double percentile; /* of the method of that name, in AUTO too: 50 to 100; default 99.99 */
     const char *const *op_types; /* "Conv", "custom_domain::DummyOp", commas allowed; empty: all */
     size_t n_op_types;
     const char *const *exclude_op_types;
@@ -352,8 +353,18 @@ struct onnxptq_provider_report {
     size_t n_options;
 };
 
+/* A method that AUTO tried. */
+struct onnxptq_candidate_report {
+    const char *method;
+    double percentile;  /* 0 but for the method of that name */
+    bool has_sqnr;      /* false: none of the outputs can be measured */
+    double sqnr_db;     /* of the worst output */
+    const char *output; /* which that is; NULL: none */
+    bool chosen;
+};
+
 struct onnxptq_stage_report {
-    const char *name; /* read, prepare, trace, plan, calibrate, emit, check */
+    const char *name; /* read, prepare, trace, plan, calibrate, choose, emit, check */
     double seconds;
 };
 
@@ -388,6 +399,13 @@ struct onnxptq_report {
     uint64_t temporary_bytes;     /* disk space that files beside it took during the run */
     bool measured_unoptimized; /* ONNX Runtime's optimizations refuse the result or change what it
                                   computes; it was measured with them off */
+    /* `method` is the one in use: what AUTO chose, once it has. */
+    const char *requested_method;
+    double percentile;                                 /* of the method in use; 0: it has none */
+    const struct onnxptq_candidate_report *candidates; /* of AUTO, in the order of preference */
+    size_t n_candidates;
+    size_t n_choice_samples;   /* that they were measured on */
+    size_t n_choice_held_back; /* of those: calibration did not see them */
 };
 
 /* ---- Quantize ------------------------------------------------------------------------------ */
@@ -427,7 +445,8 @@ ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_calibrate(struct on
 /* Writes options->save_ranges_path, which onnxptq_job_commit() does too. */
 ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
 onnxptq_job_save_ranges(struct onnxptq_job *job, struct onnxptq_error *error);
-/* Builds the quantized model in a temporary file beside the output. */
+/* Builds the quantized model in a temporary file beside the output; with the method AUTO one for
+ * each method before, each of which is measured. */
 ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_job_emit(struct onnxptq_job *job,
                                                                   struct onnxptq_error *error);
 /* Runs both models on the check samples and measures each output. */

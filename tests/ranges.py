@@ -84,7 +84,12 @@ def divergence(x, lo, hi, levels, edges):
     below = (middles < lo) & (lo > x.min())
     above = (middles >= hi) & (hi < x.max())
     starts = lo + np.arange(1, levels) * ((hi - lo) / levels)
-    level = np.searchsorted(starts, middles, side="left")
+    # A middle on the border of two levels belongs to the one nearer to zero.
+    level = np.where(
+        middles < 0,
+        np.searchsorted(starts, middles, side="right"),
+        np.searchsorted(starts, middles, side="left"),
+    )
     kept = np.where(below | above, 0, counts)
     sums = np.bincount(level, kept, levels)
     used = np.bincount(level, np.where(kept > 0, widths, 0), levels)

@@ -223,7 +223,7 @@ def test_json_is_one_object_with_the_whole_report(bench, target):
         "peak_memory",
         "notes",
     } <= set(report)
-    assert report["target"] == target and report["method"] == "max"
+    assert report["target"] == target and report["requested_method"] == "auto"
     assert [(n["name"], n["op"], n["decision"]) for n in report["nodes"]] == [
         ("conv1", "Conv", "quantized"),
         ("relu1", "Relu", report["nodes"][1]["decision"]),
@@ -231,7 +231,9 @@ def test_json_is_one_object_with_the_whole_report(bench, target):
     ]
     assert report["summary"]["quantized"]["Conv"] == 2
     assert [w["name"] for w in report["weights"]] == ["conv1.weight", "conv2.weight"]
-    assert {"read", "trace", "calibrate", "emit", "check"} <= {s["name"] for s in report["stages"]}
+    assert {"read", "trace", "calibrate", "choose", "emit", "check"} <= {
+        s["name"] for s in report["stages"]
+    }
     assert all(s["seconds"] >= 0 for s in report["stages"])
     assert (
         report["peak_memory"]["resident_bytes"] > 1 << 20
@@ -350,7 +352,7 @@ def test_forms_of_the_same_data(bench):
 
 def test_samples_takes_the_first(bench):
     case = models.two_convolutions()
-    run = bench.quantize(case, "--samples", "2")
+    run = bench.quantize(case, "--method", "max", "--samples", "2")
     assert scale_of(run) == pytest.approx(np.abs(case.data["X"][:2]).max() / 127, rel=1e-6)
     assert run.json["check"]["samples"] == 2
 
@@ -364,7 +366,8 @@ def test_a_folder_is_taken_in_name_order(bench):
     (folder / "README.txt").write_text("not data")
     largest = np.abs(models.noise(1, 4, 8, 8)).max()
     for samples, scale in ((1, 1), (2, 2), (3, 4), (4, 8)):  # B, a, b, c
-        run = bench.quantize(case, "--samples", str(samples), "--force", data=folder)
+        given = ["--method", "max", "--samples", str(samples), "--force"]
+        run = bench.quantize(case, *given, data=folder)
         assert scale_of(run) == pytest.approx(scale * largest / 127, rel=1e-6)
 
 
@@ -398,7 +401,8 @@ def test_batch_does_not_change_the_range_of_an_input(bench, batch):
     case = dynamic()
     case.data["X"] = models.noise(10, 4, 8, 8)
     case.data["X"][9, 0, 0, 0] = 9
-    assert scale_of(bench.quantize(case, "--batch", str(batch))) == pytest.approx(9 / 127, rel=1e-6)
+    run = bench.quantize(case, "--method", "max", "--batch", str(batch))
+    assert scale_of(run) == pytest.approx(9 / 127, rel=1e-6)
 
 
 def test_a_short_batch_is_skipped_where_the_batch_is_fixed(bench):

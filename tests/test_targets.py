@@ -118,7 +118,7 @@ def test_activation_scale_of_tensorrt(bench):
 def test_activation_range_of_onnxruntime(bench):
     """Asymmetric uint8 over [min, max] with zero inside; after a Relu the zero point is 0."""
     case = models.two_convolutions()
-    _, view = quantize(bench, case, "onnxruntime")
+    _, view = quantize(bench, case, "onnxruntime", "--method", "max")
     low, high = float(case.data["X"].min()), float(case.data["X"].max())
     params = view.params("conv1", 0)
     assert params.type == np.uint8
@@ -222,7 +222,7 @@ def test_concat_shares_one_scale_for_tensorrt(bench, factor, shared):
     for name in ("ya", "yb", "yc"):
         g.output(name, [1, 4, 8, 8])
     case = models.Case(g.build(), {"X": models.noise(8, 4, 8, 8)})
-    _, view = quantize(bench, case, "tensorrt")
+    _, view = quantize(bench, case, "tensorrt", "--method", "max")
     scales = {node: float(view.params(node, 0).scale) for node in ("conv_ya", "conv_yb", "conv_c")}
     largest = np.abs(case.data["X"]).max() / 127
     assert scales["conv_c"] == scales["conv_yb"] == pytest.approx(factor * largest, rel=1e-5)

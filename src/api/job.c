@@ -13,22 +13,27 @@ struct stage {
     enum step step;
     const char *name; /* in the report; NULL: not reported */
     enum onnxptq_status (*run)(struct onnxptq_job *job, struct onnxptq_error *error);
+    bool (*applies)(const struct onnxptq_job *job); /* NULL: always */
 };
 
 static const struct stage stages[] = {
-    {STEP_CREATE, "read", oq_job_read},
-    {STEP_PLAN, "prepare", oq_job_prepare},
-    {STEP_PLAN, "trace", oq_job_trace},
-    {STEP_PLAN, "plan", oq_job_plan},
-    {STEP_CALIBRATE, "calibrate", oq_job_calibrate},
-    {STEP_EMIT, "emit", oq_job_emit},
-    {STEP_CHECK, "check", oq_job_check},
-    {STEP_COMMIT, NULL, oq_job_commit},
+    {STEP_CREATE, "read", oq_job_read, NULL},
+    {STEP_PLAN, "prepare", oq_job_prepare, NULL},
+    {STEP_PLAN, "trace", oq_job_trace, NULL},
+    {STEP_PLAN, "plan", oq_job_plan, NULL},
+    {STEP_CALIBRATE, "calibrate", oq_job_calibrate, NULL},
+    {STEP_EMIT, "choose", oq_job_choose, oq_job_must_choose},
+    {STEP_EMIT, "emit", oq_job_emit, NULL},
+    {STEP_CHECK, "check", oq_job_check, NULL},
+    {STEP_COMMIT, NULL, oq_job_commit, NULL},
 };
 #define N_STAGES (sizeof stages / sizeof *stages)
 
 static enum onnxptq_status run_stage(struct onnxptq_job *job, const struct stage *stage,
                                      struct onnxptq_error *error) {
+    if (stage->applies != NULL && !stage->applies(job)) {
+        return ONNXPTQ_OK;
+    }
     double start = oq_clock_seconds();
     OQ_TRY(stage->run(job, error));
     if (stage->name != NULL) {
@@ -91,6 +96,8 @@ static void set_up_report(struct onnxptq_job *job) {
     report->output_path = oq_options_result_path(options);
     report->target = options->target;
     report->method = oq_method_name(options->method);
+    report->requested_method = report->method;
+    oq_job_use_method(job, (struct oq_range_method){options->method, options->percentile});
 }
 
 static enum onnxptq_status set_up(struct onnxptq_job *job,

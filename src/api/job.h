@@ -35,7 +35,8 @@ struct onnxptq_job {
     struct oq_statistics *trace, *ranges;       /* one per value of the graph; malloc'ed */
     struct oq_traced_shapes *shapes;            /* for the copies of the model that sessions get */
     struct oq_plan *plan;
-    struct oq_emit_result emitted;
+    struct oq_range_method method; /* in use: AUTO until one is chosen */
+    struct oq_emit_result emitted; /* by the stage that chooses the method already, or by emit */
     struct oq_output *output;
 };
 
@@ -71,6 +72,17 @@ enum onnxptq_status oq_job_prepare(struct onnxptq_job *job, struct onnxptq_error
 enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_job_calibrate(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* Takes a method into use and says so in the report. */
+void oq_job_use_method(struct onnxptq_job *job, struct oq_range_method method);
+/* What AUTO falls back on while it has not chosen. */
+struct oq_range_method oq_job_method_in_use(const struct onnxptq_job *job);
+/* Settles the method, where that is left to measuring. */
+bool oq_job_must_choose(const struct onnxptq_job *job);
+enum onnxptq_status oq_job_choose(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+/* The quantized model that a method gives. */
+enum onnxptq_status oq_job_emit_with(struct onnxptq_job *job, struct oq_range_method method,
+                                     struct oq_emit_result *out, struct onnxptq_error *error)
     OQ_MUST_USE;
 enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;

@@ -93,7 +93,9 @@ static void note_masks(struct onnxptq_job *job, const uint32_t *values, size_t n
 
 static bool needs_histograms(const struct onnxptq_job *job) {
     const struct onnxptq_quantize_options *options = &job->options.quantize;
-    return oq_range_needs_histogram(options->method) || options->save_ranges_path != NULL;
+    return (oq_range_needs_histogram(options->method) &&
+            options->observe != ONNXPTQ_OBSERVE_DEVICE) ||
+           options->save_ranges_path != NULL;
 }
 
 /* Tensors of a device would be copied to the host to be read. */
@@ -213,15 +215,21 @@ static void note_files(struct onnxptq_job *job) {
     }
 }
 
+enum onnxptq_status oq_job_emit_with(struct onnxptq_job *job, struct oq_range_method method,
+                                     struct oq_emit_result *out, struct onnxptq_error *error) {
+    const struct oq_emit_spec spec = {.graph = job->graph,
+                                      .plan = job->plan,
+                                      .ranges = job->ranges,
+                                      .trace = job->trace,
+                                      .method = method,
+                                      .spill_beside = job->options.quantize.output_path};
+    return oq_emit(&spec, out, error);
+}
+
 enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) {
-    struct oq_emit_spec spec = {.graph = job->graph,
-                                .plan = job->plan,
-                                .ranges = job->ranges,
-                                .trace = job->trace,
-                                .method = {.method = job->options.quantize.method,
-                                           .percentile = job->options.quantize.percentile},
-                                .spill_beside = job->options.quantize.output_path};
-    OQ_TRY(oq_emit(&spec, &job->emitted, error));
+    if (job->emitted.model == NULL) {
+        OQ_TRY(oq_job_emit_with(job, job->method, &job->emitted, error));
+    }
     OQ_TRY(oq_report_add_numbers(&job->report, job->graph, job->plan, job->ranges, &job->emitted,
                                  error));
     if (nothing_is_quantized(job->plan, &job->emitted)) {

@@ -217,8 +217,7 @@ static enum onnxptq_status choose_extent(const struct onnxptq_job *job,
                                          const struct oq_plan_pair *pair, double *extent,
                                          struct onnxptq_error *error) {
     static const struct oq_range_codes codes = {INT8_MIN, INT8_MAX, true};
-    const struct oq_range_method method = {job->options.quantize.method,
-                                           job->options.quantize.percentile};
+    const struct oq_range_method method = oq_job_method_in_use(job);
     struct oq_range range = {pair->fixed_min, pair->fixed_max, 0};
     if (!pair->has_fixed_range) {
         OQ_TRY(oq_range_choose(&method, &codes, &job->ranges[pair->value], &range, error));

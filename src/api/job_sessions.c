@@ -1,5 +1,5 @@
 /*
- * Sessions of the check.
+ * Sessions of whole models for measuring.
  */
 #include "api/job_sessions.h"
 
@@ -31,26 +31,27 @@ static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq
     return status;
 }
 
-enum onnxptq_status oq_job_open_result(struct onnxptq_job *job, enum oq_optimization optimization,
+enum onnxptq_status oq_job_open_result(struct onnxptq_job *job, const struct oq_model *model,
+                                       enum oq_optimization optimization,
                                        struct oq_session **session, struct onnxptq_error *error) {
     struct oq_session_spec kind = {.optimization = optimization,
                                    .purpose =
                                        optimization == OQ_OPTIMIZE_ALL
                                            ? "check of the quantized model"
                                            : "check of the quantized model without optimizations"};
-    return open_session(job, job->emitted.model, kind, session, error);
+    return open_session(job, model, kind, session, error);
 }
 
 /* Newest runtimes' optimizers refuse some of what the runtime itself takes (Q/DQ on int8 around a
  * Reshape that they move, from opset 21 on). For a target that is another program this is no fault
  * of the result, which is then measured without them. */
-enum onnxptq_status oq_job_open_candidate(struct onnxptq_job *job, bool *optimized,
-                                          struct oq_session **session,
+enum onnxptq_status oq_job_open_candidate(struct onnxptq_job *job, const struct oq_model *model,
+                                          bool *optimized, struct oq_session **session,
                                           struct onnxptq_error *error) {
-    enum onnxptq_status status = oq_job_open_result(job, OQ_OPTIMIZE_ALL, session, error);
+    enum onnxptq_status status = oq_job_open_result(job, model, OQ_OPTIMIZE_ALL, session, error);
     *optimized = status == ONNXPTQ_OK;
     if (status != ONNXPTQ_ERROR_RUNTIME || job->target->needs_runtime_optimizer ||
-        oq_job_open_result(job, OQ_OPTIMIZE_NONE, session, NULL) != ONNXPTQ_OK) {
+        oq_job_open_result(job, model, OQ_OPTIMIZE_NONE, session, NULL) != ONNXPTQ_OK) {
         return status;
     }
     job->report.public.measured_unoptimized = true;

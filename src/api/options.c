@@ -23,7 +23,7 @@ void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options, siz
     struct onnxptq_quantize_options defaults = {
         .struct_size = size,
         .target = "tensorrt",
-        .method = ONNXPTQ_METHOD_MAX,
+        .method = ONNXPTQ_METHOD_AUTO,
         .percentile = 99.99,
         .size_rules = -1,
         .quantize_outputs = -1,
@@ -87,6 +87,7 @@ const char *oq_method_name(enum onnxptq_method method) {
     case ONNXPTQ_METHOD_PERCENTILE: return "percentile";
     case ONNXPTQ_METHOD_ENTROPY: return "entropy";
     case ONNXPTQ_METHOD_MSE: return "mse";
+    case ONNXPTQ_METHOD_AUTO: return "auto";
     }
     return NULL;
 }
@@ -240,7 +241,8 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot use observe %d: there is no such choice",
                        q->observe);
     }
-    if (q->observe == ONNXPTQ_OBSERVE_DEVICE && q->method != ONNXPTQ_METHOD_MAX) {
+    if (q->observe == ONNXPTQ_OBSERVE_DEVICE && q->method != ONNXPTQ_METHOD_MAX &&
+        q->method != ONNXPTQ_METHOD_AUTO) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot summarise tensors on the device (--observe) for method %s: that is "
                        "done for max alone",

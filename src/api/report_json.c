@@ -146,6 +146,32 @@ static void write_providers(struct oq_json *json, const struct onnxptq_report *r
     }
 }
 
+static void write_percentile(struct oq_json *json, yyjson_mut_val *parent, double percentile) {
+    oq_json_number(json, parent, "percentile", percentile > 0 ? percentile : (double)NAN);
+}
+
+/* What the method "auto" tried. */
+static void write_choice(struct oq_json *json, const struct onnxptq_report *report) {
+    if (report->n_candidates == 0) {
+        oq_json_null(json, json->root, "choice");
+        return;
+    }
+    yyjson_mut_val *choice = oq_json_object(json, json->root, "choice");
+    oq_json_count(json, choice, "samples", report->n_choice_samples);
+    oq_json_count(json, choice, "held_back", report->n_choice_held_back);
+    yyjson_mut_val *list = oq_json_array(json, choice, "candidates");
+    for (size_t i = 0; i < report->n_candidates; i++) {
+        const struct onnxptq_candidate_report *candidate = &report->candidates[i];
+        yyjson_mut_val *object = oq_json_object(json, list, NULL);
+        oq_json_text(json, object, "method", candidate->method);
+        write_percentile(json, object, candidate->percentile);
+        oq_json_number(json, object, "sqnr_db",
+                       candidate->has_sqnr ? candidate->sqnr_db : (double)NAN);
+        oq_json_text(json, object, "output", candidate->output);
+        oq_json_bool(json, object, "chosen", candidate->chosen);
+    }
+}
+
 static void write_head(struct oq_json *json, const struct onnxptq_report *report) {
     oq_json_text(json, json->root, "version", onnxptq_version());
     oq_json_text(json, json->root, "model", report->model_path);
@@ -157,6 +183,8 @@ static void write_head(struct oq_json *json, const struct onnxptq_report *report
     }
     oq_json_text(json, json->root, "target", report->target);
     oq_json_text(json, json->root, "method", report->method);
+    oq_json_text(json, json->root, "requested_method", report->requested_method);
+    write_percentile(json, json->root, report->percentile);
     oq_json_text(json, json->root, "runtime", report->runtime_version);
     yyjson_mut_val *libraries = oq_json_array(json, json->root, "custom_op_libraries");
     for (size_t i = 0; i < report->n_custom_op_libraries; i++) {
@@ -179,6 +207,7 @@ enum onnxptq_status oq_report_write_json(const struct onnxptq_report *report, ch
     write_tensors(&json, report);
     write_weights(&json, report);
     write_summary(&json, report);
+    write_choice(&json, report);
     write_check(&json, report);
     write_stages(&json, report);
     write_totals(&json, report);

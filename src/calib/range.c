@@ -136,7 +136,8 @@ static bool run_search(const struct oq_range_method *method, const struct oq_sta
         return true;
     case ONNXPTQ_METHOD_ENTROPY: return oq_range_search_entropy(search, range);
     case ONNXPTQ_METHOD_MSE: return oq_range_search_mse(search, range);
-    case ONNXPTQ_METHOD_MAX: break;
+    case ONNXPTQ_METHOD_MAX:
+    case ONNXPTQ_METHOD_AUTO: break;
     }
     *range = oq_range_within(search, search->largest);
     return true;

@@ -8,8 +8,8 @@
 #include "calib/statistics.h"
 
 struct oq_range_method {
-    enum onnxptq_method method;
-    double percentile; /* of PERCENTILE: 50 to 100 */
+    enum onnxptq_method method; /* for choosing a range not AUTO, which is a choice among methods */
+    double percentile;          /* of PERCENTILE: 50 to 100 */
 };
 
 /* The codes that the range will be divided into. */

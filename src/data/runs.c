@@ -86,6 +86,36 @@ enum onnxptq_status oq_data_runs(struct oq_data_source *source, enum oq_data_par
     return ONNXPTQ_OK;
 }
 
+/* Appends n runs of `all`, evenly spread. */
+static void append_runs(const struct oq_data_runs *all, size_t n, struct oq_data_runs *out,
+                        size_t *first, size_t *samples) {
+    for (size_t i = 0; i < n; i++) {
+        size_t run = i * all->n_runs / n;
+        for (size_t k = all->first[run]; k < all->first[run + 1]; k++) {
+            samples[out->n_samples++] = all->samples[k];
+        }
+        first[++out->n_runs] = out->n_samples;
+    }
+}
+
+enum onnxptq_status oq_data_runs_pick(const struct oq_data_runs *one, size_t n_one,
+                                      const struct oq_data_runs *other, size_t n_other,
+                                      struct oq_data_runs *out, struct onnxptq_error *error) {
+    size_t *first = calloc(one->n_runs + other->n_runs + 1, sizeof *first);
+    size_t *samples =
+        calloc(one->first[one->n_runs] + other->first[other->n_runs] + 1, sizeof *samples);
+    if (first == NULL || samples == NULL) {
+        free(first);
+        free(samples);
+        return oq_fail_memory(error, "the list of samples");
+    }
+    struct oq_data_runs runs = {.first = first, .samples = samples};
+    append_runs(one, n_one < one->n_runs ? n_one : one->n_runs, &runs, first, samples);
+    append_runs(other, n_other < other->n_runs ? n_other : other->n_runs, &runs, first, samples);
+    *out = runs;
+    return ONNXPTQ_OK;
+}
+
 void oq_data_runs_reset(struct oq_data_runs *runs) {
     free((void *)(uintptr_t)runs->first);
     free((void *)(uintptr_t)runs->samples);

@@ -54,6 +54,11 @@ struct oq_data_runs {
 };
 enum onnxptq_status oq_data_runs(struct oq_data_source *source, enum oq_data_part part,
                                  struct oq_data_runs *out, struct onnxptq_error *error) OQ_MUST_USE;
+/* So many runs of each, evenly spread: at most as many as there are. */
+enum onnxptq_status oq_data_runs_pick(const struct oq_data_runs *one, size_t n_one,
+                                      const struct oq_data_runs *other, size_t n_other,
+                                      struct oq_data_runs *out, struct onnxptq_error *error)
+    OQ_MUST_USE;
 void oq_data_runs_reset(struct oq_data_runs *runs);
 bool oq_data_held_back(const struct oq_data_source *source);
 

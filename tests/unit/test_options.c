@@ -47,6 +47,7 @@ static void test_defaults(void **state) {
     onnxptq_quantize_options_init(&options);
     assert_int_equal(options.struct_size, sizeof options);
     assert_string_equal(options.target, "tensorrt");
+    assert_int_equal(options.method, ONNXPTQ_METHOD_AUTO);
     assert_int_equal(options.size_rules, -1);
     assert_null(options.runtime);
     assert_null(options.data);

@@ -644,6 +644,33 @@ static void a_part_below_one_fixed_batch_starts_over(void **state) {
     expect_error(scene, open_data(scene), ONNXPTQ_ERROR_USAGE, WORDS("4 samples", "exactly 5"));
 }
 
+/* `n_held_back` runs of the samples held back, then `n_others` of the others. */
+static void expect_picked(struct scene *scene, size_t n_held_back, size_t n_others,
+                          const size_t *expected, size_t n_expected) {
+    struct oq_data_runs held_back, others, picked;
+    expect_ok(scene, oq_data_runs(scene->source, OQ_DATA_CHECK, &held_back, &scene->error));
+    expect_ok(scene, oq_data_runs(scene->source, OQ_DATA_CALIBRATE, &others, &scene->error));
+    expect_ok(scene, oq_data_runs_pick(&held_back, n_held_back, &others, n_others, &picked,
+                                       &scene->error));
+    assert_int_equal(picked.n_samples, n_expected);
+    assert_int_equal(picked.first[picked.n_runs], n_expected);
+    assert_memory_equal(picked.samples, expected, n_expected * sizeof *expected);
+    oq_data_runs_reset(&picked);
+    oq_data_runs_reset(&others);
+    oq_data_runs_reset(&held_back);
+}
+
+static void picked_runs_are_evenly_spread(void **state) {
+    struct scene *scene = *state;
+    static const size_t single[] = {7, 15, 23, 0, 9, 18}, all[] = {7, 15, 23};
+    static const size_t joined[] = {7, 15, 23, 0, 1, 2, 3, 13, 14, 16, 17};
+    open_rows(scene, "-1,1", 24, 0, 0);
+    expect_picked(scene, 3, 3, single, 6);
+    expect_picked(scene, 9, 0, all, 3);
+    open_rows(scene, "-1,1", 24, 4, 0);
+    expect_picked(scene, 1, 2, joined, 11);
+}
+
 static void more_samples_than_there_are(void **state) {
     struct scene *scene = *state;
     open_rows(scene, "-1,1", 5, 0, 9);
@@ -679,6 +706,7 @@ int main(void) {
         SCENE(every_eighth_is_held_back_from_sixteen_on),
         SCENE(a_short_last_run),
         SCENE(a_part_below_one_fixed_batch_starts_over),
+        SCENE(picked_runs_are_evenly_spread),
         SCENE(more_samples_than_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
