@@ -662,7 +662,7 @@ static void expect_picked(struct scene *scene, size_t n_held_back, size_t n_othe
 
 static void picked_runs_are_evenly_spread(void **state) {
     struct scene *scene = *state;
-    static const size_t single[] = {7, 15, 23, 0, 9, 18}, all[] = {7, 15, 23};
+    static const size_t single[] = {7, 15, 23, 0, 8, 16}, all[] = {7, 15, 23};
     static const size_t joined[] = {7, 15, 23, 0, 1, 2, 3, 13, 14, 16, 17};
     open_rows(scene, "-1,1", 24, 0, 0);
     expect_picked(scene, 3, 3, single, 6);
