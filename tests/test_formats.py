@@ -41,7 +41,8 @@ def conv_outputs():
 def test_activation_type(bench, name):
     """The codes asked for, in a valid model of the opset that has them; 16 bits are as good as float, weights aside."""
     case = matmul_relu()
-    run, view = expect.quantized(bench, case, "onnxruntime", "--activation-type", name)
+    words = ("--method", "max", "--activation-type", name)
+    run, view = expect.quantized(bench, case, "onnxruntime", *words)
     params = view.params("mm", 0)
     assert params.zero_point.dtype == np.dtype(name)
     assert {t["type"] for t in run.json["tensors"]} == {name}
@@ -49,7 +50,7 @@ def test_activation_type(bench, name):
     opset = next(o.version for o in run.model.opset_import if o.domain == "")
     assert opset == (21 if wide else 17)
     exact = harness.compare(case, run.model)["Y"]
-    usual = bench.quantize(case, target="onnxruntime", out="usual.onnx").ok()
+    usual = bench.quantize(case, "--method", "max", target="onnxruntime", out="usual.onnx").ok()
     gain = exact - harness.compare(case, usual.model)["Y"]
     assert gain > 3 if wide else abs(gain) < 3, f"{gain:.1f} dB"
 

@@ -115,6 +115,19 @@ static enum onnxptq_status rate(const struct choice *choice,
                                                             : ONNXPTQ_OK;
 }
 
+/* As the target will run it: with integer kernels where these are the runtime's own, else by what
+ * Q/DQ say. */
+static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq_model *model,
+                                        struct oq_session **session, struct onnxptq_error *error) {
+    if (job->target->needs_runtime_optimizer) {
+        return oq_job_open_result(job, model, OQ_OPTIMIZE_ALL, session, error);
+    }
+    if (oq_job_open_result(job, model, OQ_OPTIMIZE_FLOAT, session, NULL) == ONNXPTQ_OK) {
+        return ONNXPTQ_OK;
+    }
+    return oq_job_open_result(job, model, OQ_OPTIMIZE_NONE, session, error);
+}
+
 static enum onnxptq_status measure(const struct choice *choice, size_t i,
                                    const struct oq_model *model, struct onnxptq_error *error) {
     struct onnxptq_job *job = choice->job;
@@ -123,13 +136,12 @@ static enum onnxptq_status measure(const struct choice *choice, size_t i,
                                                    (N_CANDIDATES + 1) * n_samples};
     struct oq_session *session = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
-    bool optimized = false;
     struct oq_output_quality *quality =
         calloc(oq_reference_n_outputs(choice->reference) + 1, sizeof *quality);
     if (quality == NULL) {
         return oq_fail_memory(error, "the measurement of a method");
     }
-    OQ_TRY_DONE(oq_job_open_candidate(job, model, &optimized, &session, error));
+    OQ_TRY_DONE(open_session(job, model, &session, error));
     OQ_TRY_DONE(oq_reference_compare(choice->reference, session, &progress, quality, error));
     OQ_TRY_DONE(rate(choice, quality, &choice->candidates[i], error));
 done:

@@ -36,9 +36,9 @@ enum onnxptq_status oq_job_open_result(struct onnxptq_job *job, const struct oq_
                                        struct oq_session **session, struct onnxptq_error *error) {
     struct oq_session_spec kind = {.optimization = optimization,
                                    .purpose =
-                                       optimization == OQ_OPTIMIZE_ALL
-                                           ? "check of the quantized model"
-                                           : "check of the quantized model without optimizations"};
+                                       optimization == OQ_OPTIMIZE_NONE
+                                           ? "check of the quantized model without optimizations"
+                                           : "check of the quantized model"};
     return open_session(job, model, kind, session, error);
 }
 

@@ -50,7 +50,12 @@ struct oq_observer_hook {
     void *user;
 };
 
-enum oq_optimization { OQ_OPTIMIZE_ALL, OQ_OPTIMIZE_NONE };
+enum oq_optimization {
+    OQ_OPTIMIZE_ALL,
+    OQ_OPTIMIZE_FLOAT, /* the same, but Q/DQ stay what they are: no integer kernels are made of them
+                        */
+    OQ_OPTIMIZE_NONE
+};
 
 struct oq_session_spec {
     const void *model; /* serialised; only read during creation */

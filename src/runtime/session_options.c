@@ -11,6 +11,9 @@ static OrtStatus *set_config(const OrtApi *api, OrtSessionOptions *options,
     if (ort == NULL && spec->no_prepacking) {
         ort = api->AddSessionConfigEntry(options, "session.disable_prepacking", "1");
     }
+    if (ort == NULL && spec->optimization == OQ_OPTIMIZE_FLOAT) {
+        ort = api->AddSessionConfigEntry(options, "session.disable_quant_qdq", "1");
+    }
     if (ort == NULL && spec->weights_folder != NULL) {
         ort = api->AddSessionConfigEntry(
             options, "session.model_external_initializers_file_folder_path", spec->weights_folder);
@@ -21,7 +24,7 @@ static OrtStatus *set_config(const OrtApi *api, OrtSessionOptions *options,
 static OrtStatus *set_execution(const OrtApi *api, OrtSessionOptions *options,
                                 const struct oq_session_spec *spec, int threads) {
     GraphOptimizationLevel level =
-        spec->optimization == OQ_OPTIMIZE_ALL ? ORT_ENABLE_ALL : ORT_DISABLE_ALL;
+        spec->optimization == OQ_OPTIMIZE_NONE ? ORT_DISABLE_ALL : ORT_ENABLE_ALL;
     OrtStatus *ort = api->SetSessionGraphOptimizationLevel(options, level);
     if (ort == NULL) {
         ort = api->SetSessionExecutionMode(options, ORT_SEQUENTIAL);

@@ -2,6 +2,7 @@
  * choose_range FILE [PERCENTILE]...: the ranges that every method chooses for the float32 numbers
  * in a file, for each kind of codes, and a digest of what was counted. Ends are printed to the bit.
  */
+#include "base/file.h"
 #include "calib/range.h"
 
 #include <inttypes.h>
@@ -20,33 +21,6 @@ static const struct kind kinds[] = {
     {"uint16-asymmetric", {0, 65535, false}},
 };
 
-static int fail(const char *what) {
-    fprintf(stderr, "choose_range: %s\n", what);
-    return 1;
-}
-
-static float *read_floats(const char *path, size_t *n) {
-    FILE *file = fopen(path, "rb");
-    float *values = NULL;
-    long size = -1;
-    if (file != NULL && fseek(file, 0, SEEK_END) == 0) {
-        size = ftell(file);
-        rewind(file);
-    }
-    if (size > 0) {
-        *n = (size_t)size / sizeof *values;
-        values = malloc((size_t)size);
-    }
-    if (values != NULL && fread(values, sizeof *values, *n, file) != *n) {
-        free(values);
-        values = NULL;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return values;
-}
-
 /* FNV-1a over the counts and where they lie. */
 static uint64_t digest(const struct oq_histogram *histogram) {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -63,10 +37,11 @@ static uint64_t digest(const struct oq_histogram *histogram) {
     return hash;
 }
 
-static bool observe(const float *values, size_t n, struct oq_statistics *seen) {
+static bool observe(const struct oq_mapping *file, struct oq_statistics *seen) {
+    size_t n = file->size / sizeof(float);
     const int64_t shape[] = {(int64_t)n};
     const struct oq_observed tensor = {
-        .type = ONNXPTQ_TYPE_FLOAT, .rank = 1, .shape = shape, .n_elements = n, .data = values};
+        .type = ONNXPTQ_TYPE_FLOAT, .rank = 1, .shape = shape, .n_elements = n, .data = file->data};
     struct oq_measure_scratch *scratch = oq_measure_scratch_create();
     oq_statistics_init(seen);
     bool good = scratch != NULL && oq_statistics_update(seen, &tensor, 0, scratch);
@@ -101,19 +76,20 @@ static bool print_all(const struct oq_statistics *seen, int n_percentiles, char 
 }
 
 int main(int argc, char **argv) {
-    size_t n = 0;
-    float *values = argc > 1 ? read_floats(argv[1], &n) : NULL;
-    if (values == NULL) {
-        return fail("no such file, or nothing in it");
-    }
+    struct oq_mapping file = {0};
+    struct onnxptq_error error;
     struct oq_statistics seen;
-    bool good = observe(values, n, &seen);
+    if (argc < 2 || oq_mapping_open(argv[1], &file, &error) != ONNXPTQ_OK) {
+        fprintf(stderr, "choose_range: %s\n", argc < 2 ? "no file given" : error.message);
+        return 1;
+    }
+    bool good = observe(&file, &seen);
     if (good && seen.histogram != NULL) {
         printf("digest %016" PRIx64 " %" PRIu64 "\n", digest(seen.histogram),
                oq_histogram_total(seen.histogram));
         good = print_all(&seen, argc - 2, argv + 2);
     }
     oq_statistics_reset(&seen);
-    free(values);
-    return good ? 0 : fail("out of memory");
+    oq_mapping_close(&file);
+    return good ? 0 : 1;
 }
