@@ -26,7 +26,8 @@ struct args {
     const char *const *files; /* of merge: what stands where a model stands elsewhere */
     size_t n_files;
 
-    const char *output, *data, *target, *ort_library, *ranges_file, *save_ranges;
+    const char *output, *data, *images, *preprocess, *target, *ort_library, *ranges_file,
+        *save_ranges;
     uint64_t random_samples, seed, samples, batch, threads, timeout;
     uint64_t external_threshold, external_above, opset;
     int method; /* -1: not given */

@@ -56,6 +56,12 @@ static const struct option_row options[] = {
      "of .npz, .npy or raw files (each one run's inputs, in name order),\n"
      "of .npy or raw files named like the inputs, or of ONNX test data\n"
      "(test_data_set_*/input_*.pb)"},
+    {FOR_RUNS, NULL, 0, "images", "DIR", VALUE_TEXT, FIELD(images), NULL,
+     "a folder of PNG and JPEG images instead, for models with one input"},
+    {FOR_RUNS, NULL, 0, "preprocess", "SPEC", VALUE_TEXT, FIELD(preprocess), NULL,
+     "how images become elements, as resize=256,crop=224,range=0:1,\n"
+     "mean=0.485:0.456:0.406,std=0.229:0.224:0.225 or imagenet; also\n"
+     "channels=rgb|bgr|gray, layout=nchw|nhwc, antialias=on|off"},
     {FOR_RUNS, NULL, 0, "random-data", "N", VALUE_COUNT, FIELD(random_samples), NULL,
      "N random samples instead: floats from N(0,1), integers 0 or 1"},
     {FOR_RUNS, NULL, 0, "seed", "S", VALUE_NUMBER, FIELD(seed), NULL,

@@ -48,6 +48,8 @@ void job_fill_options(const struct args *args, const struct onnxptq_runtime_opti
     options->output_path = args->output;
     options->overwrite = args->force;
     options->data_path = args->data;
+    options->images_path = args->images;
+    options->preprocess = args->preprocess;
     options->random_samples = args->random_samples;
     options->seed = args->seed;
     options->input_shapes = args->shapes.items;

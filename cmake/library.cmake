@@ -49,7 +49,8 @@ target_include_directories(onnxptq_objects PRIVATE include src)
 target_include_directories(onnxptq_objects SYSTEM PRIVATE
     ${generated_dir} ${YYJSON_INCLUDE_DIR} ${UTHASH_INCLUDE_DIR} ${ORT_INCLUDE_DIR})
 target_link_libraries(onnxptq_objects PRIVATE
-    PkgConfig::PROTOBUF_C PkgConfig::PCRE2 PkgConfig::LIBZIP Threads::Threads)
+    PkgConfig::PROTOBUF_C PkgConfig::PCRE2 PkgConfig::LIBZIP PkgConfig::PNG
+    PkgConfig::TURBOJPEG Threads::Threads)
 set_property(SOURCE ${runtime_sources} APPEND PROPERTY COMPILE_DEFINITIONS
     ONNXPTQ_DEFAULT_ORT_LIB="${ONNXPTQ_DEFAULT_ORT_LIB}")
 if(NOT ONNXPTQ_SANITIZE)
@@ -58,7 +59,8 @@ if(NOT ONNXPTQ_SANITIZE)
 endif()
 
 set(private_libraries
-    PkgConfig::PROTOBUF_C PkgConfig::PCRE2 PkgConfig::LIBZIP ${YYJSON_LIBRARY}
+    PkgConfig::PROTOBUF_C PkgConfig::PCRE2 PkgConfig::LIBZIP PkgConfig::PNG
+    PkgConfig::TURBOJPEG ${YYJSON_LIBRARY}
     Threads::Threads ${CMAKE_DL_LIBS} m)
 
 add_library(onnxptq_static STATIC $<TARGET_OBJECTS:onnxptq_objects> ${generated_objects})

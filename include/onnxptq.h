@@ -239,7 +239,8 @@ struct onnxptq_quantize_options {
     const char *output_path; /* may equal model_path; NULL: the job ends with saving ranges */
     bool overwrite;          /* replace an existing output */
 
-    /* Exactly one of data_path, data and random_samples; at most one with ranges_path. */
+    /* Exactly one of data_path, data, images_path and random_samples; at most one with ranges_path.
+     */
     const char *data_path;                  /* file or folder: docs/calibration-data.md */
     const struct onnxptq_data_source *data; /* callback */
     size_t random_samples;
@@ -292,6 +293,12 @@ struct onnxptq_quantize_options {
     /* Where to save what calibration saw, NULL: nowhere. A path that ends in ".cache" gets a
      * calibration cache of TensorRT with the ranges that the method chooses. */
     const char *save_ranges_path;
+
+    /* A folder of PNG and JPEG images for a model with one input, and how they become its elements:
+     * "resize=256,crop=224,mean=0.485:0.456:0.406,...", or "imagenet" (docs/calibration-data.md).
+     */
+    const char *images_path;
+    const char *preprocess;
 };
 ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
                                                size_t size);

@@ -131,22 +131,24 @@ const char *oq_options_result_path(const struct onnxptq_quantize_options *q) {
 }
 
 bool oq_options_have_data(const struct onnxptq_quantize_options *q) {
-    return q->data_path != NULL || q->data != NULL || q->random_samples > 0;
+    return q->data_path != NULL || q->data != NULL || q->images_path != NULL ||
+           q->random_samples > 0;
 }
 
 static enum onnxptq_status check_data(const struct onnxptq_quantize_options *q,
                                       struct onnxptq_error *error) {
-    int n_sources = (q->data_path != NULL) + (q->data != NULL) + (q->random_samples > 0);
+    int n_sources = (q->data_path != NULL) + (q->data != NULL) + (q->images_path != NULL) +
+                    (q->random_samples > 0);
     if (n_sources == 0 && q->ranges_path == NULL) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                       "cannot calibrate: no samples given; pass calibration data with --data, or "
-                       "--random-data N where random values will do");
+                       "cannot calibrate: no samples given; pass calibration data with --data or "
+                       "--images, or --random-data N where random values will do");
     }
     if (n_sources > 1) {
         return oq_fail(
             error, ONNXPTQ_ERROR_USAGE,
-            "cannot calibrate: more than one source of samples given; keep one of --data "
-            "and --random-data");
+            "cannot calibrate: more than one source of samples given; keep one of --data, "
+            "--images and --random-data");
     }
     if (q->data != NULL && (q->data->read == NULL || q->data->n_samples == 0)) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
@@ -155,6 +157,11 @@ static enum onnxptq_status check_data(const struct onnxptq_quantize_options *q,
     if (q->random_samples == 0 && q->n_input_ranges > 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot use --input-range: it describes random data, and --data is given");
+    }
+    if (q->images_path == NULL && q->preprocess != NULL) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use --preprocess: it says how images are fed, and no --images is "
+                       "given");
     }
     if (q->data != NULL && q->n_input_shapes > 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,

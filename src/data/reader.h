@@ -32,6 +32,8 @@ enum onnxptq_status oq_reader_open_raw(const struct oq_data_spec *spec, struct o
                                        struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_reader_open_folder(const struct oq_data_spec *spec, struct oq_reader **out,
                                           struct onnxptq_error *error) OQ_MUST_USE;
+enum onnxptq_status oq_reader_open_images(const struct oq_data_spec *spec, struct oq_reader **out,
+                                          struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_reader_open_callback(const struct oq_data_spec *spec, struct oq_reader **out,
                                             struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_reader_open_random(const struct oq_data_spec *spec, struct oq_reader **out,

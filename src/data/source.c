@@ -43,8 +43,8 @@ static enum onnxptq_status copy_inputs(struct oq_data_source *source, struct onn
 
 static enum onnxptq_status check_options(const struct onnxptq_quantize_options *options,
                                          struct onnxptq_error *error) {
-    int given =
-        (options->data_path != NULL) + (options->data != NULL) + (options->random_samples > 0);
+    int given = (options->data_path != NULL) + (options->data != NULL) +
+                (options->images_path != NULL) + (options->random_samples > 0);
     if (given == 0) {
         return oq_fail(
             error, ONNXPTQ_ERROR_USAGE,
@@ -54,8 +54,8 @@ static enum onnxptq_status check_options(const struct onnxptq_quantize_options *
     if (given > 1) {
         return oq_fail(
             error, ONNXPTQ_ERROR_USAGE,
-            "cannot calibrate: more than one kind of data is given; choose one of --data, a "
-            "data callback and --random-data");
+            "cannot calibrate: more than one kind of data is given; choose one of --data, "
+            "--images, a data callback and --random-data");
     }
     if (options->random_samples == 0 && options->n_input_ranges > 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
@@ -68,6 +68,11 @@ static enum onnxptq_status check_options(const struct onnxptq_quantize_options *
                        "--data",
                        options->data_path);
     }
+    if (options->images_path != NULL && !oq_path_is_folder(options->images_path)) {
+        return oq_fail(error, ONNXPTQ_ERROR_IO,
+                       "cannot read images '%s': there is no such folder; check --images",
+                       options->images_path);
+    }
     return ONNXPTQ_OK;
 }
 
@@ -77,6 +82,9 @@ typedef enum onnxptq_status open_function(const struct oq_data_spec *spec, struc
 static open_function *choose_reader(const struct onnxptq_quantize_options *options) {
     if (options->data != NULL) {
         return oq_reader_open_callback;
+    }
+    if (options->images_path != NULL) {
+        return oq_reader_open_images;
     }
     if (options->data_path == NULL) {
         return oq_reader_open_random;

@@ -16,7 +16,8 @@
 struct oq_data_source;
 
 struct oq_data_spec {
-    /* Of these: data_path, data, random_*, seed, input_*, max_samples, batch. */
+    /* Of these: data_path, data, images_path, preprocess, random_*, seed, input_*, max_samples,
+     * batch. */
     const struct onnxptq_quantize_options *options;
     const struct onnxptq_tensor *inputs; /* the model's declarations, in order */
     size_t n_inputs;
