@@ -31,6 +31,7 @@ struct args {
     uint64_t random_samples, seed, samples, batch, threads, timeout;
     uint64_t external_threshold, external_above, opset;
     int method; /* -1: not given */
+    int progress;
     int size_rules, foreign_edges, external_data, observe, activation_type, quantize_outputs;
     double percentile; /* NaN: not given */
     struct text_list libraries, providers, op_types, exclude_op_types, nodes, exclude_nodes;

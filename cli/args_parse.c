@@ -193,6 +193,7 @@ bool args_parse(struct console *console, const struct command *command, int argc
                 (args->help || args->version || take_model(args, argc, argv, &error));
     console->json = console->json || args->json;
     console->quiet = args->quiet;
+    console->progress = (enum progress)args->progress;
     console->verbose = args->verbose && !args->quiet;
     if (!good) {
         *code = console_fail(console, &error, help);

@@ -29,6 +29,9 @@ static const struct choice observe[] = {{"auto", ONNXPTQ_OBSERVE_AUTO},
                                         {"device", ONNXPTQ_OBSERVE_DEVICE},
                                         {NULL, 0}};
 
+static const struct choice progress[] = {
+    {"auto", PROGRESS_AUTO}, {"json", PROGRESS_JSON}, {"off", PROGRESS_OFF}, {NULL, 0}};
+
 #define FIELD(name) offsetof(struct args, name)
 
 static const struct option_row options[] = {
@@ -154,6 +157,8 @@ static const struct option_row options[] = {
 
     {FOR_MODELS, "Messages", 0, "json", NULL, VALUE_FLAG, FIELD(json), NULL,
      "print the report as one JSON object"},
+    {FOR_RUNS, NULL, 0, "progress", "auto|json|off", VALUE_CHOICE, FIELD(progress), progress,
+     "on stderr: a bar on a terminal (default), or a JSON object a line"},
     {FOR_ALL, NULL, 0, "quiet", NULL, VALUE_FLAG, FIELD(quiet), NULL,
      "print nothing unless something fails"},
     {FOR_MODELS, NULL, 0, "verbose", NULL, VALUE_FLAG, FIELD(verbose), NULL,

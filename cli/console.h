@@ -11,6 +11,9 @@
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_QUALITY = 3 };
 
+/* On a terminal, a bar unless --quiet; JSON lines always; nothing. */
+enum progress { PROGRESS_AUTO, PROGRESS_JSON, PROGRESS_OFF };
+
 struct worker_state;
 
 struct console {
@@ -19,7 +22,9 @@ struct console {
     bool colour;   /* of stdout */
     bool terminal; /* stderr is one: progress and colour */
     char stage[16];
-    double stage_start, last_drawn;
+    enum progress progress;
+    double stage_start, last_shown;
+    size_t first_done; /* when the stage began to report */
     bool bar_drawn;
     int results; /* where stdout led before results_hide, else -1 */
 };

@@ -1,5 +1,6 @@
 """What the command does to its streams, and what interrupts do to it."""
 
+import json
 import os
 import pty
 import re
@@ -149,6 +150,72 @@ def test_progress_on_a_terminal(bench):
     assert re.search(r"\r\x1b\[Kcalibrate +\[#* *\] \d+/\d+  [\d.]+ samples/s", text), text
     summary = text[text.rindex("\r\x1b[K") :]
     assert "Quantized" in summary and "samples/s" not in summary
+
+
+def test_progress_tells_rate_and_time_left(bench):
+    case = models.mlp(width=256, layers=4)
+    words = command(bench, case=case)
+    words[words.index("--random-data") + 1] = "3000"
+    _, text = on_a_terminal(words)
+    frames = re.findall(r"calibrate +\[[# ]*\] (\d+)/(\d+)  ([\d.]+) samples/s  (\d+) s left", text)
+    assert len(frames) >= 2, text
+    for done, total, rate, left in frames:
+        assert float(left) == pytest.approx((int(total) - int(done)) / float(rate), abs=0.51)
+
+
+@pytest.mark.parametrize("columns", [20, 72])
+def test_progress_on_a_narrow_terminal(bench, columns):
+    """The bar gives way, so that the line does not wrap more than its numbers make it."""
+    case = models.mlp(width=256, layers=4)
+    words = command(bench, case=case)
+    words[words.index("--random-data") + 1] = "3000"
+    code, text = on_a_terminal(["sh", "-c", f'stty cols {columns} <&1; exec "$@"', "sh", *words])
+    bars = re.findall(r"calibrate +\[([# ]*)\]", text)
+    assert code == 0 and {len(bar) for bar in bars} == {max(0, columns - 60)}, text
+
+
+def progress_lines(run):
+    lines = [json.loads(line) for line in run.err.splitlines()]
+    keys = {"stage", "done", "total", "seconds", "samples_per_second", "seconds_left"}
+    assert all(set(line) == keys for line in lines)
+    return lines
+
+
+@pytest.mark.parametrize("args", [[], ["--quiet"], ["--json"]], ids=" ".join)
+def test_progress_for_machines(bench, args):
+    case = models.mlp(width=256, layers=4)
+    words = command(bench, "--progress", "json", *args, case=case)
+    words[words.index("--random-data") + 1] = "2000"
+    run = harness.run_cli(*words[1:]).ok()
+    lines = progress_lines(run)
+    stages = list(dict.fromkeys(line["stage"] for line in lines))
+    assert stages[:2] == ["trace", "calibrate"] and stages[-1] == "check"
+    for stage in stages:
+        steps = [line for line in lines if line["stage"] == stage]
+        done = [line["done"] for line in steps]
+        assert done == sorted(set(done)) and done[-1] == steps[-1]["total"]
+        assert steps[0]["samples_per_second"] is None and steps[0]["seconds"] == 0
+    calibrate = [line for line in lines if line["stage"] == "calibrate"]
+    assert calibrate[0]["done"] == 1 and calibrate[-1]["total"] == 1750
+    assert 2 <= len(calibrate) <= 3 + 10 * calibrate[-1]["seconds"]
+    for line in calibrate[1:]:
+        rate, left = line["samples_per_second"], line["seconds_left"]
+        assert rate == pytest.approx((line["done"] - 1) / line["seconds"], rel=0.1, abs=1)
+        assert left == pytest.approx((line["total"] - line["done"]) / rate, abs=0.01)
+
+
+def test_progress_switched_off(bench):
+    code, text = on_a_terminal(command(bench, "--progress", "off"))
+    assert code == 0 and "\x1b[K" not in text and "Quantized" in text
+
+
+def test_an_error_ends_the_lines_of_progress(bench):
+    process = long_run(bench, "--progress", "json")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    *lines, last = err.splitlines()
+    assert process.returncode == 1 and last == "onnxptq: interrupted; nothing was written"
+    assert lines and all(json.loads(line)["done"] > 0 for line in lines)
 
 
 def test_colours_on_a_terminal_unless_switched_off(bench):
