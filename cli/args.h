@@ -21,14 +21,15 @@ struct shape_list {
 struct args {
     const struct command *command;
     const char *model;
-    bool json, quiet, verbose, force, help, version, in_process;
+    bool json, quiet, verbose, force, help, version, in_process, resume;
 
     const char *const *files; /* of merge: what stands where a model stands elsewhere */
     size_t n_files;
 
     const char *output, *data, *images, *preprocess, *target, *ort_library, *ranges_file,
-        *save_ranges;
+        *save_ranges, *state;
     uint64_t random_samples, seed, samples, batch, threads, timeout;
+    uint64_t shard, n_shards; /* the first is 1; 0: not given */
     uint64_t external_threshold, external_above, opset;
     int method; /* -1: not given */
     int progress;
@@ -40,6 +41,7 @@ struct args {
     struct onnxptq_input_range *ranges;
     size_t n_ranges;
     struct text_list pieces; /* malloc'ed */
+    char *state_path;        /* malloc'ed; of a calibration that is kept, NULL: none is */
 };
 
 enum value_kind {
@@ -53,7 +55,8 @@ enum value_kind {
     VALUE_CHOICE, /* int, one of `choices` */
     VALUE_FIXED,  /* int, the first of `choices`; takes no argument */
     VALUE_SHAPE,  /* struct shape_list, may be repeated */
-    VALUE_RANGE   /* args.ranges */
+    VALUE_RANGE,  /* args.ranges */
+    VALUE_SHARD   /* args.shard, args.n_shards */
 };
 
 struct choice {

@@ -205,6 +205,7 @@ void args_reset(struct args *args) {
     struct text_list *lists[] = {&args->libraries,        &args->providers,  &args->op_types,
                                  &args->exclude_op_types, &args->nodes,      &args->exclude_nodes,
                                  &args->provider_options, &args->trt_plugins};
+    free(args->state_path);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         free(lists[i]->items);
     }

@@ -84,6 +84,15 @@ static const struct option_row options[] = {
      "save what calibration saw to FILE; a FILE.cache becomes a\n"
      "calibration cache of TensorRT"},
 
+    {FOR_RUNS, "Long calibrations", 0, "resume", NULL, VALUE_FLAG, FIELD(resume), NULL,
+     "go on where an earlier run of the same command was killed or\n"
+     "interrupted, and keep its state after failures too"},
+    {FOR_RUNS, NULL, 0, "state", "FILE", VALUE_TEXT, FIELD(state), NULL,
+     "keep the state for --resume in FILE (default OUT.state)"},
+    {FOR_RUNS, NULL, 0, "shard", "I/N", VALUE_SHARD, 0, NULL,
+     "calibrate with every N-th run of the samples, from the I-th on,\n"
+     "into ranges to be merged; the same command for I = 1 to N"},
+
     {FOR_MODELS, "Runtime", 0, "custom-op-lib", "LIB", VALUE_LIST, FIELD(libraries), NULL,
      "shared library with the model's custom operators; it exports\n"
      "RegisterCustomOps, or FUNCTION when given as LIB@FUNCTION;\n"

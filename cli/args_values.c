@@ -186,6 +186,24 @@ static bool store_range(struct args *args, const struct option_row *row, const c
     return true;
 }
 
+/* "2/8" */
+static bool store_shard(struct args *args, const struct option_row *row, const char *text,
+                        struct onnxptq_error *error) {
+    char number[24];
+    size_t length = strcspn(text, "/");
+    bool good = text[length] == '/' && length < sizeof number;
+    if (good) {
+        memcpy(number, text, length);
+        number[length] = '\0';
+        good = parse_number(number, &args->shard) &&
+               parse_number(text + length + 1, &args->n_shards) && args->shard > 0 &&
+               args->shard <= args->n_shards;
+    }
+    return good || refuse(error, row, text,
+                          "it takes the number of the shard, from 1 on, and how many there are, as "
+                          "in 2/8");
+}
+
 /* ---- Dispatch ------------------------------------------------------------------------------ */
 
 bool takes_value(const struct option_row *row) {
@@ -211,6 +229,7 @@ bool value_store(struct args *args, const struct option_row *row, const char *te
     case VALUE_FIXED: *(int *)field = row->choices[0].value; return true;
     case VALUE_SHAPE: return store_shape(args, field, row, text, error);
     case VALUE_RANGE: return store_range(args, row, text, error);
+    case VALUE_SHARD: return store_shard(args, row, text, error);
     }
     return false;
 }

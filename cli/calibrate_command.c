@@ -47,7 +47,7 @@ enum exit_code calibrate_command(struct console *console, struct args *args) {
     console_clear_progress(console);
     enum exit_code code = status == ONNXPTQ_OK
                               ? print_report(console, job, args)
-                              : job_fail(console, status, &error, "onnxptq calibrate --help");
+                              : job_fail(console, args, status, &error, "onnxptq calibrate --help");
     worker_tell_end(console->worker, code);
     onnxptq_job_destroy(job);
     return code;

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 void console_init(struct console *console) {
@@ -25,17 +26,34 @@ static volatile sig_atomic_t interrupted; /* a signal handler has no other way t
 /* What does not come to its next step in time is not waited for. */
 #define SECONDS_TO_STOP 5
 
+/* One interrupt may come twice: to a whole group of processes, and passed on by the parent. */
+#define SECONDS_OF_ONE_INTERRUPT 0.5
+
+static volatile double interrupt_time;
+
+static double clock_seconds(void) {
+    struct timespec time = {0};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* A second interrupt ends the process at once, for an operator that hangs. */
 static void interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-    alarm(SECONDS_TO_STOP);
+    double now = clock_seconds();
+    if (interrupted != 0 && now - interrupt_time > SECONDS_OF_ONE_INTERRUPT) {
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+    } else if (interrupted == 0) {
+        interrupt_time = now;
+        interrupted = 1;
+        alarm(SECONDS_TO_STOP);
+    }
 }
 
 void signals_init(void) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    /* A second interrupt ends the process at once, for an operator that hangs. */
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = interrupt};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -46,7 +46,7 @@ enum exit_code quantize_command(struct console *console, struct args *args) {
     console_clear_progress(console);
     enum exit_code code = status == ONNXPTQ_OK
                               ? print_report(console, job, args)
-                              : job_fail(console, status, &error, "onnxptq quantize --help");
+                              : job_fail(console, args, status, &error, "onnxptq quantize --help");
     worker_tell_end(console->worker, code);
     onnxptq_job_destroy(job);
     return code;

@@ -2,6 +2,7 @@
  * Running a job for a command.
  */
 #include "run_job.h"
+#include "resume.h"
 #include "worker.h"
 
 #include <math.h>
@@ -79,6 +80,10 @@ void job_fill_options(const struct args *args, const struct onnxptq_runtime_opti
     options->opset = args->opset < INT32_MAX ? (int64_t)args->opset : INT32_MAX;
     options->ranges_path = args->ranges_file;
     options->save_ranges_path = args->save_ranges;
+    options->shard = args->shard > 0 ? (size_t)args->shard - 1 : 0;
+    options->n_shards = (size_t)args->n_shards;
+    options->state_path = args->state_path;
+    options->resume = args->resume;
     options->progress = console_progress;
     options->progress_user = console;
     options->log = console_log;
@@ -102,10 +107,10 @@ enum onnxptq_status job_run_steps(struct console *console, struct onnxptq_job *j
     return ONNXPTQ_OK;
 }
 
-enum exit_code job_fail(struct console *console, enum onnxptq_status status,
-                        struct onnxptq_error *error, const char *help) {
+enum exit_code job_fail(struct console *console, const struct args *args,
+                        enum onnxptq_status status, struct onnxptq_error *error, const char *help) {
     if (status == ONNXPTQ_ERROR_CANCELLED) {
-        return console_fail_text(console, status, NULL, INTERRUPTED);
+        return resume_tell_interrupt(console, args);
     }
     error->status = status;
     return console_fail(console, error, help);

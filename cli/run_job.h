@@ -21,7 +21,7 @@ enum onnxptq_status job_run_steps(struct console *console, struct onnxptq_job *j
                                   struct onnxptq_error *error);
 
 /* Says what went wrong; `help` is the command to look at. */
-enum exit_code job_fail(struct console *console, enum onnxptq_status status,
-                        struct onnxptq_error *error, const char *help);
+enum exit_code job_fail(struct console *console, const struct args *args,
+                        enum onnxptq_status status, struct onnxptq_error *error, const char *help);
 
 #endif

@@ -2,6 +2,7 @@
  * The worker process.
  */
 #include "worker.h"
+#include "resume.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -275,9 +276,16 @@ static enum exit_code wait_for(struct console *console, const struct args *args,
     if (args->save_ranges != NULL) {
         worker_remove_leftovers(args->save_ranges, worker_process);
     }
+    if (args->state_path != NULL) {
+        worker_remove_leftovers(args->state_path, worker_process);
+    }
     struct worker_state last = *state;
     end_texts(&last);
-    return worker_explain(console, &last, &end);
+    enum exit_code code = worker_explain(console, args, &last, &end);
+    if (!worker_may_go_on(&last, &end)) {
+        resume_drop_state(args);
+    }
+    return code;
 }
 
 /* NULL: there is none. */
@@ -292,6 +300,10 @@ enum exit_code worker_run(struct console *console, struct args *args) {
         return console_fail_text(console, ONNXPTQ_ERROR_USAGE, "onnxptq --help",
                                  "cannot use --timeout with --in-process: it takes a process of "
                                  "its own to end what hangs; leave one of them out");
+    }
+    enum exit_code failed = EXIT_DONE;
+    if (!resume_name_state(console, args, &failed)) {
+        return failed;
     }
     struct worker_state *state = args->in_process ? NULL : map_state();
     if (state == NULL) {

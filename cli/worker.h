@@ -44,8 +44,10 @@ struct worker_end {
 };
 
 /* Says what happened; the exit code of that. */
-enum exit_code worker_explain(struct console *console, const struct worker_state *state,
-                              const struct worker_end *end);
+enum exit_code worker_explain(struct console *console, const struct args *args,
+                              const struct worker_state *state, const struct worker_end *end);
+/* Whether the state of its calibration is kept for --resume even when that was not given. */
+bool worker_may_go_on(const struct worker_state *state, const struct worker_end *end);
 /* Removes the temporary files of that process beside `output`. */
 void worker_remove_leftovers(const char *output, pid_t process);
 

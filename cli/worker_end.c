@@ -1,6 +1,7 @@
 /*
  * What remains of a worker that did not finish: an explanation, and files.
  */
+#include "resume.h"
 #include "worker.h"
 
 #include <dirent.h>
@@ -138,12 +139,20 @@ static bool is_interrupt(const struct worker_end *end) {
            number == SIGALRM;
 }
 
-enum exit_code worker_explain(struct console *console, const struct worker_state *state,
-                              const struct worker_end *end) {
+/* What a fault of a library leaves is of no use; what came from outside is no fault of the run. An
+ * earlier run's state is still there while this one has not begun to calibrate. */
+bool worker_may_go_on(const struct worker_state *state, const struct worker_end *end) {
+    bool killed = WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL && !end->timed_out;
+    bool early = strcmp(state->doing, "read") == 0 || strcmp(state->doing, "trace and plan") == 0;
+    return killed || early || is_interrupt(end);
+}
+
+enum exit_code worker_explain(struct console *console, const struct args *args,
+                              const struct worker_state *state, const struct worker_end *end) {
     char how[TEXT_SIZE], where[TEXT_SIZE];
     console->bar_drawn = console->terminal; /* perhaps by the worker */
     if (is_interrupt(end)) {
-        return console_fail_text(console, ONNXPTQ_ERROR_CANCELLED, NULL, INTERRUPTED);
+        return resume_tell_interrupt(console, args);
     }
     bool one = state->current_library[0] != '\0';
     describe_end(end, !one, how);
@@ -151,9 +160,12 @@ enum exit_code worker_explain(struct console *console, const struct worker_state
     if (WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL && !end->timed_out) {
         return console_fail_text(console, ONNXPTQ_ERROR_MEMORY, NULL,
                                  "cannot finish: the process %s %s%s%s%s; the system may be out of "
-                                 "memory",
+                                 "memory%s",
                                  how, where, state->node[0] != '\0' ? ", node '" : "", state->node,
-                                 state->node[0] != '\0' ? "'" : "");
+                                 state->node[0] != '\0' ? "'" : "",
+                                 resume_has_state(args)
+                                     ? "; the same command with --resume goes on from what was done"
+                                     : "");
     }
     return one ? blame_one(console, state, how, where) : blame_all(console, state, how, where);
 }

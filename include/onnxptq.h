@@ -299,6 +299,20 @@ struct onnxptq_quantize_options {
      */
     const char *images_path;
     const char *preprocess;
+
+    /* Calibrate with every n_shards-th run, beginning with number `shard` from 0 on, for ranges to
+     * be merged: one shard for each machine. 0: all. */
+    size_t shard, n_shards;
+    /* A file for the state of calibration, saved every few seconds (docs/distributed.md); NULL:
+     * none. It is removed when the result is written, and stays when the job is cancelled or the
+     * process killed. With `resume` what it says is done already is not done again, and it stays
+     * after failures too; a file of another model, other samples or other options is refused. */
+    const char *state_path;
+    bool resume;
+    /* This process is number `part`, from 0 on, of n_parts that share the work; 0 or 1: alone. Its
+     * job ends with onnxptq_job_calibrate() and leaves a state "<state_path>.<part + 1>". A job
+     * with `resume` and without parts then finds all of them, and all done. */
+    size_t part, n_parts;
 };
 ONNXPTQ_API void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options,
                                                size_t size);
@@ -434,6 +448,13 @@ onnxptq_calibrate(const struct onnxptq_quantize_options *options, char **report,
 ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status
 onnxptq_merge_ranges(const char *const *paths, size_t n, const char *output_path, bool overwrite,
                      struct onnxptq_error *error);
+
+/* Before jobs with parts share a state: joins the files of earlier ones into "<path>", and fails
+ * when they are of different runs; or removes them. That there is none is no error. */
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_state_join(const char *path,
+                                                                    struct onnxptq_error *error);
+ONNXPTQ_API ONNXPTQ_MUST_USE enum onnxptq_status onnxptq_state_discard(const char *path,
+                                                                       struct onnxptq_error *error);
 
 /* The same in steps, to be called in this order; each runs those before it that were skipped. */
 struct onnxptq_job;

@@ -1,8 +1,8 @@
 /*
  * Running a job's stages in order, and the entry points that do.
  */
-#include "api/job.h"
 #include "api/blame.h"
+#include "api/job_state.h"
 
 #include <stdlib.h>
 
@@ -55,10 +55,19 @@ static enum onnxptq_status advance(struct onnxptq_job *job, enum step step,
         return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot quantize model '%s': no output given",
                        job->options.quantize.model_path);
     }
+    if (step >= STEP_EMIT && job->options.quantize.n_parts > 1) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot quantize model '%s': this job is a part, whose state another one "
+                       "resumes from",
+                       job->options.quantize.model_path);
+    }
     while (job->next_stage < N_STAGES && stages[job->next_stage].step <= step) {
         enum onnxptq_status status = run_stage(job, &stages[job->next_stage], error);
         if (status != ONNXPTQ_OK) {
             job->failed = true;
+            if (status != ONNXPTQ_ERROR_CANCELLED && !job->options.quantize.resume) {
+                oq_job_state_remove(job);
+            }
             return oq_blame_library(job->graph, job->runtime, status, error);
         }
         job->next_stage++;
@@ -168,12 +177,17 @@ enum onnxptq_status onnxptq_job_calibrate(struct onnxptq_job *job, struct onnxpt
 
 enum onnxptq_status onnxptq_job_save_ranges(struct onnxptq_job *job, struct onnxptq_error *error) {
     OQ_TRY(advance(job, STEP_CALIBRATE, error));
-    if (job->options.quantize.save_ranges_path == NULL) {
+    if (job->options.quantize.save_ranges_path == NULL || job->options.quantize.n_parts > 1) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
-                       "cannot save the ranges of model '%s': no file given",
+                       "cannot save the ranges of model '%s': no file given, or the job is a "
+                       "part",
                        job->options.quantize.model_path);
     }
-    return oq_job_write_ranges(job, error);
+    OQ_TRY(oq_job_write_ranges(job, error));
+    if (job->options.quantize.output_path == NULL) {
+        oq_job_state_remove(job);
+    }
+    return ONNXPTQ_OK;
 }
 
 enum onnxptq_status onnxptq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) {

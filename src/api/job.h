@@ -21,6 +21,7 @@ struct onnxptq_job {
     struct oq_memory_sampler *sampler;
     size_t next_stage;
     bool failed;
+    bool owns_state; /* the state file is of this job, not of an earlier one */
 
     struct oq_runtime *runtime;
     const struct oq_target *target;
@@ -59,6 +60,13 @@ enum onnxptq_status oq_job_take_trace(struct onnxptq_job *job, struct onnxptq_er
     OQ_MUST_USE;
 enum onnxptq_status oq_job_take_ranges(struct onnxptq_job *job, struct onnxptq_error *error)
     OQ_MUST_USE;
+/* Names of all values in ranges files, by value; in the report's arena. */
+enum onnxptq_status oq_job_name_values(struct onnxptq_job *job, const char *const **keys,
+                                       struct onnxptq_error *error) OQ_MUST_USE;
+/* What a ranges file says, of seen[i] for values[i]: a view of these. */
+enum onnxptq_status oq_job_view_ranges(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                                       const struct oq_statistics *seen, struct oq_ranges **out,
+                                       struct onnxptq_error *error) OQ_MUST_USE;
 /* Writes the options' save_ranges_path. */
 enum onnxptq_status oq_job_write_ranges(struct onnxptq_job *job, struct onnxptq_error *error)
     OQ_MUST_USE;

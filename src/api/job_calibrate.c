@@ -1,7 +1,8 @@
 /*
  * Stages calibrate and emit: ranges from all samples, then the quantized model in a temporary file.
  */
-#include "api/job.h"
+#include "api/job_state.h"
+
 #include "calib/watch.h"
 #include "prepare/opset.h"
 
@@ -13,9 +14,10 @@
 
 /* ---- Calibrate ----------------------------------------------------------------------------- */
 
-static void note_samples(struct onnxptq_job *job, const struct oq_data_runs *runs) {
+static void note_samples(struct onnxptq_job *job, const struct oq_data_runs *runs,
+                         size_t n_samples) {
     struct onnxptq_report *report = &job->report.public;
-    report->n_calibration_samples = runs->n_samples;
+    report->n_calibration_samples = n_samples;
     report->held_back = oq_data_held_back(job->source);
     if (!report->held_back) {
         oq_report_add_note(
@@ -109,16 +111,15 @@ static bool reduces_on_device(const struct onnxptq_job *job) {
     return !needs_histograms(job) && oq_runtime_has_own_memory(job->runtime);
 }
 
-static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *values, size_t n,
-                                     struct oq_statistics *seen, struct onnxptq_error *error) {
-    struct oq_data_runs runs;
-    OQ_TRY(oq_data_runs(job->source, OQ_DATA_CALIBRATE, &runs, error));
-    note_samples(job, &runs);
+static enum onnxptq_status watch_runs(struct onnxptq_job *job, struct oq_job_state *state,
+                                      const uint32_t *values, size_t n, struct oq_statistics *seen,
+                                      struct onnxptq_error *error) {
+    const struct oq_data_runs *runs = oq_job_state_runs(state);
     struct oq_watch_spec spec = {.runtime = job->runtime,
                                  .graph = job->graph,
                                  .weights = job->weights,
                                  .source = job->source,
-                                 .runs = &runs,
+                                 .runs = runs,
                                  .values = values,
                                  .n_values = n,
                                  .histograms = needs_histograms(job),
@@ -126,8 +127,31 @@ static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *va
                                  .log = &job->log,
                                  .shapes = job->shapes,
                                  .reduce = reduces_on_device(job) ? job->trace : NULL,
-                                 .no_prepacking = oq_job_is_large(job)};
-    enum onnxptq_status status = n > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK;
+                                 .no_prepacking = oq_job_is_large(job),
+                                 .keep = oq_job_state_keep,
+                                 .keep_user = state,
+                                 .continues = true};
+    OQ_TRY(n > 0 && runs->n_runs > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK);
+    return oq_job_state_finish(state, seen, error);
+}
+
+static enum onnxptq_status watch_all(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                                     struct oq_statistics *seen, struct onnxptq_error *error) {
+    struct oq_data_runs runs;
+    struct oq_job_state *state = NULL;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    OQ_TRY(oq_data_runs(job->source, OQ_DATA_CALIBRATE, &runs, error));
+    struct oq_job_state_spec spec = {.job = job,
+                                     .runs = &runs,
+                                     .values = values,
+                                     .n_values = n,
+                                     .histograms = needs_histograms(job)};
+    OQ_TRY_DONE(oq_job_state_create(&spec, seen, &state, error));
+    job->owns_state = true;
+    note_samples(job, &runs, oq_job_state_n_samples(state));
+    OQ_TRY_DONE(watch_runs(job, state, values, n, seen, error));
+done:
+    oq_job_state_destroy(state);
     oq_data_runs_reset(&runs);
     return status;
 }
@@ -138,6 +162,9 @@ static enum onnxptq_status run_calibration(struct onnxptq_job *job, const uint32
     enum onnxptq_status status = ONNXPTQ_OK;
     if (seen == NULL) {
         return oq_fail_memory(error, "the ranges");
+    }
+    for (size_t i = 0; i < n; i++) {
+        oq_statistics_init(&seen[i]);
     }
     OQ_TRY_DONE(watch_all(job, values, n, seen, error));
     job->ranges = oq_job_scatter(job->graph, values, n, seen);

@@ -2,6 +2,7 @@
  * Stages check and commit: the result beside the original on samples, then in its place.
  */
 #include "api/job_sessions.h"
+#include "api/job_state.h"
 
 #include "base/number.h"
 
@@ -241,5 +242,7 @@ enum onnxptq_status oq_job_commit(struct onnxptq_job *job, struct onnxptq_error 
     oq_model_release_files(job->prepared);
     oq_weight_file_destroy(job->weights);
     job->weights = NULL;
-    return oq_output_commit(job->output, error);
+    OQ_TRY(oq_output_commit(job->output, error));
+    oq_job_state_remove(job);
+    return ONNXPTQ_OK;
 }

@@ -28,7 +28,7 @@ static const char *make_key(struct onnxptq_job *job, struct oq_map *seen, uint32
     return key != NULL && oq_map_put_name(seen, key, value) ? key : NULL;
 }
 
-static enum onnxptq_status name_values(struct onnxptq_job *job, const char *const **keys,
+enum onnxptq_status oq_job_name_values(struct onnxptq_job *job, const char *const **keys,
                                        struct onnxptq_error *error) {
     uint32_t n = oq_graph_n_values(job->graph);
     const char **names = oq_arena_array(job->report.arena, n, sizeof *names);
@@ -89,7 +89,7 @@ static enum onnxptq_status take_statistics(struct onnxptq_job *job,
                                            struct onnxptq_error *error) {
     const char *const *keys = NULL;
     uint32_t n = oq_graph_n_values(job->graph);
-    OQ_TRY(name_values(job, &keys, error));
+    OQ_TRY(oq_job_name_values(job, &keys, error));
     struct oq_statistics *all = oq_job_scatter(job->graph, NULL, 0, NULL);
     if (all == NULL) {
         return oq_fail_memory(error, "the ranges");
@@ -140,7 +140,7 @@ static enum onnxptq_status fix_ranges(struct onnxptq_job *job, const char *const
 
 enum onnxptq_status oq_job_take_ranges(struct onnxptq_job *job, struct onnxptq_error *error) {
     const char *const *keys = NULL;
-    OQ_TRY(name_values(job, &keys, error));
+    OQ_TRY(oq_job_name_values(job, &keys, error));
     OQ_TRY(fix_ranges(job, keys, error));
     OQ_TRY(take_statistics(job, &job->saved->tensors, &job->ranges, error));
     job->report.public.n_calibration_samples = (size_t)job->saved->n_samples;
@@ -172,20 +172,19 @@ static bool keep_fixed(const struct onnxptq_job *job, struct oq_ranges *view, co
     return true;
 }
 
-static enum onnxptq_status fill_view(struct onnxptq_job *job, const uint32_t *watched, size_t n,
-                                     struct oq_ranges *view, struct onnxptq_error *error) {
+static enum onnxptq_status fill_view(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                                     const struct oq_statistics *seen, struct oq_ranges *view,
+                                     struct onnxptq_error *error) {
     const char *const *keys = NULL;
-    OQ_TRY(name_values(job, &keys, error));
+    OQ_TRY(oq_job_name_values(job, &keys, error));
     bool good = true;
     for (uint32_t i = 0; good && i < oq_graph_n_values(job->graph); i++) {
         good = job->trace[i].seen == 0 || add_view(view, &view->trace, keys[i], &job->trace[i]);
     }
     for (size_t i = 0; good && i < n; i++) {
-        const char *key = keys[watched[i]];
-        good = add_view(view, &view->tensors, key, &job->ranges[watched[i]]) &&
-               keep_fixed(job, view, key);
+        const char *key = keys[values[i]];
+        good = add_view(view, &view->tensors, key, &seen[i]) && keep_fixed(job, view, key);
     }
-    view->is_view = true;
     view->model = oq_path_base(job->options.quantize.model_path);
     view->target = job->target->name;
     view->n_samples = job->report.public.n_calibration_samples;
@@ -193,19 +192,42 @@ static enum onnxptq_status fill_view(struct onnxptq_job *job, const uint32_t *wa
     return good ? ONNXPTQ_OK : oq_fail_memory(error, "the ranges");
 }
 
+enum onnxptq_status oq_job_view_ranges(struct onnxptq_job *job, const uint32_t *values, size_t n,
+                                       const struct oq_statistics *seen, struct oq_ranges **out,
+                                       struct onnxptq_error *error) {
+    struct oq_ranges *view = NULL;
+    OQ_TRY(oq_ranges_create(&view, error));
+    view->is_view = true;
+    enum onnxptq_status status = fill_view(job, values, n, seen, view, error);
+    if (status != ONNXPTQ_OK) {
+        oq_ranges_destroy(view);
+        return status;
+    }
+    *out = view;
+    return ONNXPTQ_OK;
+}
+
 static enum onnxptq_status write_ranges(struct onnxptq_job *job, struct oq_writer *writer,
                                         struct onnxptq_error *error) {
     uint32_t *watched = NULL;
     size_t n = 0;
+    struct oq_statistics *seen = NULL; /* borrowed ones */
     struct oq_ranges *view = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
     OQ_TRY(oq_plan_watched(job->plan, &watched, &n, error));
-    OQ_TRY_DONE(oq_ranges_create(&view, error));
-    view->is_view = true;
-    OQ_TRY_DONE(fill_view(job, watched, n, view, error));
+    seen = calloc(n + 1, sizeof *seen);
+    if (seen == NULL) {
+        status = oq_fail_memory(error, "the ranges");
+        goto done;
+    }
+    for (size_t i = 0; i < n; i++) {
+        seen[i] = job->ranges[watched[i]];
+    }
+    OQ_TRY_DONE(oq_job_view_ranges(job, watched, n, seen, &view, error));
     OQ_TRY_DONE(oq_ranges_write(view, writer, error));
 done:
     oq_ranges_destroy(view);
+    free(seen);
     free(watched);
     return status;
 }

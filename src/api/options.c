@@ -3,6 +3,7 @@
  */
 #include "api/options.h"
 
+#include "api/state.h"
 #include "base/temporary.h"
 #include "prepare/opset.h"
 #include "quant/target.h"
@@ -133,6 +134,31 @@ const char *oq_options_result_path(const struct onnxptq_quantize_options *q) {
 bool oq_options_have_data(const struct onnxptq_quantize_options *q) {
     return q->data_path != NULL || q->data != NULL || q->images_path != NULL ||
            q->random_samples > 0;
+}
+
+static enum onnxptq_status check_shares(const struct onnxptq_quantize_options *q,
+                                        struct onnxptq_error *error) {
+    if (q->n_shards > 0 ? q->shard >= q->n_shards : q->shard > 0) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot calibrate with shard %zu of %zu: shards are 0 to one less than "
+                       "their number",
+                       q->shard, q->n_shards);
+    }
+    if (q->n_shards > 1 &&
+        (q->output_path != NULL || oq_ranges_is_cache_path(q->save_ranges_path))) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot make '%s' from one shard of the samples: calibrate each shard into "
+                       "a ranges file, merge these, and quantize with --ranges",
+                       oq_options_result_path(q));
+    }
+    if (q->n_parts > OQ_STATE_MAX_PARTS || (q->n_parts > 0 && q->part >= q->n_parts) ||
+        (q->n_parts > 1 && q->state_path == NULL)) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot calibrate as part %zu of %zu: parts are 0 to one less than their "
+                       "number, at most %d, and leave a state",
+                       q->part, q->n_parts, OQ_STATE_MAX_PARTS);
+    }
+    return ONNXPTQ_OK;
 }
 
 static enum onnxptq_status check_data(const struct onnxptq_quantize_options *q,
@@ -286,6 +312,7 @@ enum onnxptq_status oq_options_check(const struct oq_options *options,
     }
     OQ_TRY(check_choices(options, error));
     OQ_TRY(check_lists(options, error));
+    OQ_TRY(check_shares(q, error));
     OQ_TRY(check_data(q, error));
     return check_random(q, error);
 }

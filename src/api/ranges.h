@@ -34,6 +34,8 @@ struct oq_ranges {
     struct oq_ranges_list trace; /* of one sample: every tensor, condensed; empty: not known */
     struct oq_ranges_list tensors;
     bool is_view; /* statistics belong to someone else */
+    /* Of a calibration that is not over (job_state.h); NULL: it is. */
+    const char *state_key, *state_done;
 };
 
 enum onnxptq_status oq_ranges_create(struct oq_ranges **out, struct onnxptq_error *error)
@@ -61,6 +63,9 @@ enum onnxptq_status oq_ranges_parse(const char *path, const char *text, size_t s
 /* Text of a ranges file. */
 enum onnxptq_status oq_ranges_write(const struct oq_ranges *ranges, struct oq_writer *writer,
                                     struct onnxptq_error *error) OQ_MUST_USE;
+/* The same as a file, whole or not at all; what is there is replaced. */
+enum onnxptq_status oq_ranges_save(const struct oq_ranges *ranges, const char *path,
+                                   struct onnxptq_error *error) OQ_MUST_USE;
 
 /* ---- TensorRT's calibration cache ---- */
 

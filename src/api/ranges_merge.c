@@ -40,19 +40,6 @@ static enum onnxptq_status merge_all(const char *const *paths, size_t n, struct 
     return ONNXPTQ_OK;
 }
 
-static enum onnxptq_status save(const struct oq_ranges *ranges, const char *path,
-                                struct onnxptq_error *error) {
-    struct oq_writer *writer = NULL;
-    enum onnxptq_status status = ONNXPTQ_OK;
-    OQ_TRY(oq_writer_create(path, &writer, error));
-    OQ_TRY_DONE(oq_ranges_write(ranges, writer, error));
-    OQ_TRY_DONE(oq_writer_finish(writer, error));
-    OQ_TRY_DONE(oq_writer_commit(writer, error));
-done:
-    oq_writer_destroy(writer);
-    return status;
-}
-
 enum onnxptq_status onnxptq_merge_ranges(const char *const *paths, size_t n,
                                          const char *output_path, bool overwrite,
                                          struct onnxptq_error *error) {
@@ -61,7 +48,9 @@ enum onnxptq_status onnxptq_merge_ranges(const char *const *paths, size_t n,
     OQ_TRY(oq_ranges_read(paths[0], &merged, error));
     enum onnxptq_status status = merge_all(paths, n, merged, error);
     if (status == ONNXPTQ_OK) {
-        status = save(merged, output_path, error);
+        /* Of files of unfinished calibrations it becomes one of a finished one. */
+        merged->state_key = NULL;
+        status = oq_ranges_save(merged, output_path, error);
     }
     oq_ranges_destroy(merged);
     return status;

@@ -242,6 +242,8 @@ static enum onnxptq_status read_head(const char *path, yyjson_val *root, struct 
     ranges->model = copy_text(ranges, yyjson_obj_get(root, "model"));
     ranges->target = copy_text(ranges, yyjson_obj_get(root, "target"));
     ranges->n_samples = yyjson_get_uint(yyjson_obj_get(root, "samples"));
+    ranges->state_key = copy_text(ranges, yyjson_obj_get(root, "run"));
+    ranges->state_done = copy_text(ranges, yyjson_obj_get(root, "done"));
     return ONNXPTQ_OK;
 }
 

@@ -160,6 +160,10 @@ static enum onnxptq_status put_head(struct oq_writer *writer, const struct oq_ra
     oq_json_text(&json, json.root, "model_hash", ranges->fingerprint);
     oq_json_text(&json, json.root, "target", ranges->target);
     oq_json_count(&json, json.root, "samples", ranges->n_samples);
+    if (ranges->state_key != NULL) {
+        oq_json_text(&json, json.root, "run", ranges->state_key);
+        oq_json_text(&json, json.root, "done", ranges->state_done);
+    }
     OQ_TRY(oq_json_finish_line(&json, &text, error));
     oq_writer_put(writer, text, strlen(text) - 1); /* goes on */
     free(text);
@@ -173,4 +177,17 @@ enum onnxptq_status oq_ranges_write(const struct oq_ranges *ranges, struct oq_wr
     OQ_TRY(put_list(writer, "tensors", &ranges->tensors, error));
     put_text(writer, "}\n");
     return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_ranges_save(const struct oq_ranges *ranges, const char *path,
+                                   struct onnxptq_error *error) {
+    struct oq_writer *writer = NULL;
+    enum onnxptq_status status = ONNXPTQ_OK;
+    OQ_TRY(oq_writer_create(path, &writer, error));
+    OQ_TRY_DONE(oq_ranges_write(ranges, writer, error));
+    OQ_TRY_DONE(oq_writer_finish(writer, error));
+    OQ_TRY_DONE(oq_writer_commit(writer, error));
+done:
+    oq_writer_destroy(writer);
+    return status;
 }

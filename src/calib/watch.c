@@ -7,7 +7,6 @@
 #include "calib/watch_model.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct watch {
     const struct oq_watch_spec *spec;
@@ -152,7 +151,13 @@ static enum onnxptq_status run_all(struct watch *watch, struct onnxptq_error *er
     for (size_t i = 0; i < n; i++) {
         size_t first = runs->first[i], end = runs->first[i + 1];
         OQ_TRY(run_samples(watch, runs->samples + first, end - first, error));
-        OQ_TRY(oq_log_progress(spec->log, spec->stage, end, runs->first[n], error));
+        enum onnxptq_status status =
+            oq_log_progress(spec->log, spec->stage, end, runs->first[n], error);
+        if (spec->keep != NULL) {
+            bool last = i + 1 == n || status != ONNXPTQ_OK;
+            OQ_TRY(spec->keep(spec->keep_user, watch->statistics, i + 1, last, error));
+        }
+        OQ_TRY(status);
     }
     return ONNXPTQ_OK;
 }
@@ -177,9 +182,6 @@ static enum onnxptq_status prepare_watch(struct watch *watch, struct onnxptq_err
 
 static enum onnxptq_status watch_all(struct watch *watch, struct onnxptq_error *error) {
     const struct oq_watch_spec *spec = watch->spec;
-    for (size_t i = 0; i < spec->n_values; i++) {
-        oq_statistics_init(&watch->statistics[i]);
-    }
     if (spec->histograms) {
         watch->scratch = oq_measure_scratch_create();
         if (watch->scratch == NULL) {
@@ -195,16 +197,13 @@ enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statist
     if (spec->n_values == 0) {
         return ONNXPTQ_OK;
     }
-    struct watch watch = {.spec = spec, .statistics = calloc(spec->n_values, sizeof *statistics)};
-    if (watch.statistics == NULL) {
-        return oq_fail_memory(error, "the statistics");
+    for (size_t i = 0; !spec->continues && i < spec->n_values; i++) {
+        oq_statistics_init(&statistics[i]);
     }
+    struct watch watch = {.spec = spec, .statistics = statistics};
     enum onnxptq_status status = watch_all(&watch, error);
-    if (status == ONNXPTQ_OK) {
-        memcpy(statistics, watch.statistics, spec->n_values * sizeof *statistics);
-        free(watch.statistics);
-    } else {
-        oq_statistics_free(watch.statistics, spec->n_values);
+    for (size_t i = 0; status != ONNXPTQ_OK && i < spec->n_values; i++) {
+        oq_statistics_reset(&statistics[i]);
     }
     oq_session_destroy(watch.session);
     oq_measure_scratch_destroy(watch.scratch);

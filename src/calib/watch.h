@@ -37,11 +37,17 @@ struct oq_watch_spec {
     void (*produced)(void *user, uint32_t value);
     void *produced_user;
     bool no_prepacking; /* weights so large that packed copies of them must not be made */
+    /* Called after each run with what was seen so far, for it to be kept; may be NULL. The last of
+     * `n_done` runs is whole. `last`: no further run follows, be it because it is cancelled. */
+    enum onnxptq_status (*keep)(void *user, const struct oq_statistics *statistics, size_t n_done,
+                                bool last, struct onnxptq_error *error);
+    void *keep_user;
+    bool continues; /* statistics hold what earlier runs saw, and are added to */
 };
 
 /* statistics[i] belongs to values[i], to be reset by the caller. Values that cannot be watched
- * (sequences, optionals) come out with seen == 0. Fails when a run fails; the message names the
- * sample. */
+ * (sequences, optionals) come out with seen == 0. Fails when a run fails, and nothing is in
+ * `statistics` then; the message names the sample. */
 enum onnxptq_status oq_watch(const struct oq_watch_spec *spec, struct oq_statistics *statistics,
                              struct onnxptq_error *error) OQ_MUST_USE;
 
