@@ -1,4 +1,4 @@
-# make [build] · demo · test · test-full · lint · format · bench · models · trt · install · clean
+# make [build] · demo · test · test-full · lint · format · bench · bench-peers · models · trt · neon · install · clean
 #
 # BUILD=DIR        build folder (build)
 # PREFIX, DESTDIR  where `make install` puts things (/usr/local)
@@ -72,6 +72,7 @@ openvino:
 .PHONY: test-full
 test-full: build asan fuzz-build openvino
 	@tools/setup trt
+	@tools/setup neon
 	@tools/test --full
 
 .PHONY: fuzz
@@ -83,6 +84,11 @@ trt: build
 	@tools/setup trt
 	@ONNXPTQ_TRT_PYTHON=$(CURDIR)/.venv-trt/bin/python \
 	    .venv/bin/python -m pytest tests -m trt $(PYTEST_ARGS)
+
+.PHONY: neon
+neon: build
+	@tools/setup neon
+	@tools/neon
 
 .PHONY: models
 models: build
