@@ -338,7 +338,7 @@ def test_order_batch_and_threads_make_no_difference(bench, target, method):
 
 @pytest.mark.serial
 @pytest.mark.parametrize("method", METHODS)
-def test_memory_does_not_grow_with_the_samples(bench, method):
+def test_memory_does_not_grow_with_the_samples(bench, target, method):
     g = models.Graph()
     x = g.input("X", ["S", 256])
     for i in range(6):
@@ -349,6 +349,7 @@ def test_memory_does_not_grow_with_the_samples(bench, method):
     for n in (10, 160):
         samples = models.noise(n, 1024, 256)
         np.save(bench.inside / "x.npy", samples)
-        run = bench.quantize(case, "--method", method, data=bench.inside / "x.npy", out=f"{n}.onnx")
+        data = bench.inside / "x.npy"
+        run = bench.quantize(case, "--method", method, data=data, target=target, out=f"{n}.onnx")
         peak[n] = run.ok().json["peak_memory"]["anonymous_bytes"]
     assert peak[160] < peak[10] + (4 << 20), peak

@@ -343,3 +343,36 @@ def test_flipped_bytes_of_an_onnx_tensor_never_crash(bench):
         (path / "input_0.pb").write_bytes(content)
         run = bench.quantize(one_input(), "--force", data=bench.inside / "data", timeout=30)
         assert run.code in (0, 1), str(run)
+
+
+# Memory
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("form", ["npy", "npy per run", "raw", "raw per run", "test data"])
+def test_memory_does_not_grow_with_the_samples(bench, form):
+    """A mebibyte a sample, and 10 or 100 of them."""
+    g = models.Graph()
+    g.matmul(g.input("X", [1, 1024, 256]), "Y", 256, 8, "mm")
+    g.output("Y", [1, 1024, 8])
+    case = models.Case(g.build(), {})
+    peak = {}
+    for n in (10, 100):
+        path = folder(bench, f"data{n}")
+        x = np.random.default_rng(0).random((n, 1, 1024, 256), np.float32)
+        for i in range(n):
+            if form == "npy per run":
+                np.save(path / f"{i:03}.npy", x[i])
+            elif form == "raw per run":
+                x[i].tofile(path / f"{i:03}.bin")
+            elif form == "test data":
+                (path / f"test_data_set_{i}").mkdir()
+                (path / f"test_data_set_{i}" / "input_0.pb").write_bytes(message(x[i]))
+        if form == "npy":
+            np.save(path / "X.npy", x)
+        elif form == "raw":
+            x.tofile(path / "X.bin")
+        run = bench.quantize(case, data=path, out=f"{n}.onnx").ok()
+        assert run.json["calibration_samples"] == n - n // 8 * (n >= 16)
+        peak[n] = run.json["peak_memory"]["anonymous_bytes"]
+    assert peak[100] < peak[10] + (4 << 20), peak

@@ -395,6 +395,19 @@ def test_preprocess_without_images(bench):
     bench.quantize(case_, "--preprocess", "crop=16").failed("--images", code=2)
 
 
+@pytest.mark.serial
+def test_memory_does_not_grow_with_the_images(bench):
+    """Of 1.2 million pixels each."""
+    peak = {}
+    image = picture(1000, 1200)
+    for n in (4, 40):
+        for i in range(n):
+            save(bench.inside / "i", f"{i:02}.jpg", image)
+        run = quantize(bench, "resize=16,crop=16", out=f"{n}.onnx").ok()
+        peak[n] = run.json["peak_memory"]["anonymous_bytes"]
+    assert peak[40] < peak[4] + (4 << 20), peak
+
+
 # Broken files
 
 
