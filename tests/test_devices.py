@@ -210,6 +210,18 @@ def test_shapes_behind_a_custom_operator_are_told(devices):
     assert [d.dim_value for d in declared.dim] == [1, 32, 8, 8]
 
 
+def test_ranks_are_told_wherever_a_tensor_was_seen(devices):
+    """Shape inference gives up behind shapes that are computed, not only behind custom operators;
+    the processor needs none of it."""
+    declared = {}
+    for providers in ("cuda", "cpu"):
+        devices.quantize(models.motivating(), providers, out=f"{providers}.onnx").ok()
+        model, _ = devices.sessions[1]
+        declared[providers] = {v.name: len(v.type.tensor_type.shape.dim) for v in model.graph.value_info}
+    assert declared["cuda"] == {"c1": 4, "r1": 4, "d": 4, "c2": 4}
+    assert declared["cpu"] == {"d": 4}
+
+
 @pytest.mark.runtime
 @pytest.mark.parametrize("providers", ["cuda", "trt,cuda", "dml"])
 def test_max_is_reduced_on_the_device(devices, bench, target, providers):

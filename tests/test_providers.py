@@ -7,8 +7,10 @@ from pathlib import Path
 
 import harness
 import models
+import numpy as np
 import pytest
 import qdq
+from onnx import TensorProto, helper
 
 CPU_FALLBACK = "compared with the original on CPU"
 
@@ -60,6 +62,52 @@ def test_a_custom_operator_falls_back_to_the_processor(bench, openvino, target, 
         {"name": "OpenVINOExecutionProvider", "options": {"cache_dir": str(cache.folder)}}
     ]
     assert harness.files_in(bench.out) == ["model.int8.onnx"]
+
+
+def refused_by_openvino():
+    """A result whose rank depends on the branch taken."""
+    g = models.Graph(custom_domain=1)
+    x = g.input("X", ["n", 3, 8, 8])
+    x = models.dummy_op(g, g.conv(x, "c1", 3, 16, name="conv1"), "d")
+    branches = [
+        helper.make_graph([helper.make_node(op, [x], [name])], name, [],
+                          [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
+        for op, name in (("Identity", "same"), ("Flatten", "flat"))
+    ]  # fmt: skip
+    g.const("low", np.float32(-1e9))
+    total = g.node("ReduceSum", ["X"], "sum", "sum", keepdims=0)
+    yes = g.node("Greater", [total, "low"], "yes", "greater")
+    x = g.node("If", [yes], "r", "if", then_branch=branches[0], else_branch=branches[1])
+    g.conv(x, "Y", 16, 8, name="conv2")
+    g.output("Y", ["n", 8, 8, 8])
+    both = {"conv1": models.BOTH, "conv2": models.BOTH}
+    return models.Case(g.build(), {"X": models.noise(8, 3, 8, 8)}, both, libs=("dummy",))
+
+
+@pytest.mark.parametrize("args", [(), ("--method", "max")])
+def test_a_model_that_the_provider_refuses(bench, openvino, target, args):
+    """All of it is done on the processor then, once the reason has been said."""
+    case = refused_by_openvino()
+    run = bench.quantize(
+        case, "--ort-lib", openvino, "--providers", "openvino", *args, target=target
+    ).ok()
+    for words in ("the ranges were measured on CPU", CPU_FALLBACK, "the result was measured on CPU"):
+        assert sum(words in note and "rank" in note for note in run.json["notes"]) == 1, words
+    assert qdq.View(run.model).edges() == case.edges(target)
+    harness.assert_quality(case, run.model)
+
+
+def test_ranks_behind_shapes_that_are_computed(bench, openvino):
+    """Nobody infers them in this text recogniser, and the provider wants them."""
+    path = harness.ROOT / ".deps" / "models" / "ch_PP-OCRv4_rec_infer.onnx"
+    model = os.environ.get("ONNXPTQ_MODELS")
+    path = Path(model) / path.name if model else path
+    run = harness.run_cli(
+        "quantize", path, "-o", bench.out / "q.onnx", "--random-data", "2", "--input-shape",
+        "x:1x3x48x320", "--method", "max", "--ort-lib", openvino, "--providers", "openvino", "--json",
+        timeout=120,
+    ).ok()  # fmt: skip
+    assert not any("CPU" in note for note in run.json["notes"]), str(run)
 
 
 def test_the_ranges_are_those_of_the_provider(bench, openvino):

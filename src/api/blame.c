@@ -67,5 +67,6 @@ enum onnxptq_status oq_blame_library(const struct oq_graph *graph, const struct 
                              node->op_name, library);
         }
     }
-    return is_unnamed(error->message) ? list_suspects(graph, runtime, status, error) : status;
+    bool theirs = is_unnamed(error->message) && !oq_runtime_has_accelerators(runtime);
+    return theirs ? list_suspects(graph, runtime, status, error) : status;
 }

@@ -21,7 +21,9 @@ struct onnxptq_job {
     struct oq_memory_sampler *sampler;
     size_t next_stage;
     bool failed;
-    bool owns_state; /* the state file is of this job, not of an earlier one */
+    bool original_on_cpu; /* is measured there, since the providers refuse it */
+    bool results_on_cpu;  /* too, since they refuse these as well */
+    bool owns_state;      /* the state file is of this job, not of an earlier one */
 
     struct oq_runtime *runtime;
     const struct oq_target *target;

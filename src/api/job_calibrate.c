@@ -115,6 +115,7 @@ static enum onnxptq_status watch_runs(struct onnxptq_job *job, struct oq_job_sta
                                       const uint32_t *values, size_t n, struct oq_statistics *seen,
                                       struct onnxptq_error *error) {
     const struct oq_data_runs *runs = oq_job_state_runs(state);
+    struct onnxptq_error refusal = {0};
     struct oq_watch_spec spec = {.runtime = job->runtime,
                                  .graph = job->graph,
                                  .weights = job->weights,
@@ -126,12 +127,18 @@ static enum onnxptq_status watch_runs(struct onnxptq_job *job, struct oq_job_sta
                                  .stage = "calibrate",
                                  .log = &job->log,
                                  .shapes = job->shapes,
+                                 .refusal = &refusal,
                                  .reduce = reduces_on_device(job) ? job->trace : NULL,
                                  .no_prepacking = oq_job_is_large(job),
                                  .keep = oq_job_state_keep,
                                  .keep_user = state,
                                  .continues = true};
     OQ_TRY(n > 0 && runs->n_runs > 0 ? oq_watch(&spec, seen, error) : ONNXPTQ_OK);
+    if (refusal.message[0] != '\0') {
+        char reason[OQ_REASON_SIZE];
+        oq_report_reason(refusal.message, reason);
+        oq_report_add_note(&job->report, "the ranges were measured on CPU: %s", reason);
+    }
     return oq_job_state_finish(state, seen, error);
 }
 

@@ -230,7 +230,8 @@ struct oq_statistics *oq_job_scatter(const struct oq_graph *graph, const uint32_
 enum onnxptq_status oq_job_take_shapes(struct onnxptq_job *job, struct onnxptq_error *error) {
     oq_traced_shapes_destroy(job->shapes);
     job->shapes = NULL;
-    return oq_traced_shapes_create(job->graph, job->trace, job->ranges, &job->shapes, error);
+    return oq_traced_shapes_create(job->graph, job->trace, job->ranges,
+                                   oq_runtime_has_accelerators(job->runtime), &job->shapes, error);
 }
 
 static enum onnxptq_status run_trace(struct onnxptq_job *job, struct onnxptq_error *error) {

@@ -31,15 +31,75 @@ static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq
     return status;
 }
 
+/* ---- The original -------------------------------------------------------------------------- */
+
+/* What a provider that refuses the user's own model says is no fault of the result: the reference
+ * then comes from CPU. */
+enum onnxptq_status oq_job_open_original(struct onnxptq_job *job, struct oq_session **session,
+                                         struct onnxptq_error *error) {
+    struct onnxptq_error refusal = {0};
+    char reason[OQ_REASON_SIZE];
+    struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_ALL,
+                                   .cpu_only = job->original_on_cpu,
+                                   .purpose = "check of the original model"};
+    enum onnxptq_status status = open_session(job, job->original, kind, session, &refusal);
+    if (status == ONNXPTQ_ERROR_RUNTIME && !kind.cpu_only &&
+        oq_runtime_has_accelerators(job->runtime)) {
+        kind.cpu_only = true;
+        job->original_on_cpu = open_session(job, job->original, kind, session, NULL) == ONNXPTQ_OK;
+        if (job->original_on_cpu) {
+            oq_report_reason(refusal.message, reason);
+            oq_report_add_note(&job->report, "the result is compared with the original on CPU: %s",
+                               reason);
+            return ONNXPTQ_OK;
+        }
+    }
+    return status == ONNXPTQ_OK ? status : oq_fail(error, status, "%s", refusal.message);
+}
+
+enum onnxptq_status oq_job_open_plain_original(struct onnxptq_job *job, struct oq_session **session,
+                                               struct onnxptq_error *error) {
+    const struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_NONE,
+                                         .purpose =
+                                             "check of the original model without optimizations"};
+    return open_session(job, job->original, kind, session, error);
+}
+
+/* ---- The result ---------------------------------------------------------------------------- */
+
+static bool is_original_refused(struct onnxptq_job *job) {
+    struct oq_session *original = NULL;
+    bool open = oq_job_open_original(job, &original, NULL) == ONNXPTQ_OK;
+    if (open) {
+        oq_session_destroy(original);
+    }
+    return open && job->original_on_cpu;
+}
+
+/* Where providers refuse the original they have a reason that quantization did not give them. */
 enum onnxptq_status oq_job_open_result(struct onnxptq_job *job, const struct oq_model *model,
                                        enum oq_optimization optimization,
                                        struct oq_session **session, struct onnxptq_error *error) {
+    struct onnxptq_error refusal = {0};
+    char reason[OQ_REASON_SIZE];
     struct oq_session_spec kind = {.optimization = optimization,
+                                   .cpu_only = job->results_on_cpu,
                                    .purpose =
                                        optimization == OQ_OPTIMIZE_NONE
                                            ? "check of the quantized model without optimizations"
                                            : "check of the quantized model"};
-    return open_session(job, model, kind, session, error);
+    enum onnxptq_status status = open_session(job, model, kind, session, &refusal);
+    if (status == ONNXPTQ_ERROR_RUNTIME && !kind.cpu_only &&
+        oq_runtime_has_accelerators(job->runtime) && is_original_refused(job)) {
+        kind.cpu_only = true;
+        job->results_on_cpu = open_session(job, model, kind, session, NULL) == ONNXPTQ_OK;
+        if (job->results_on_cpu) {
+            oq_report_reason(refusal.message, reason);
+            oq_report_add_note(&job->report, "the result was measured on CPU: %s", reason);
+            return ONNXPTQ_OK;
+        }
+    }
+    return status == ONNXPTQ_OK ? status : oq_fail(error, status, "%s", refusal.message);
 }
 
 /* Newest runtimes' optimizers refuse some of what the runtime itself takes (Q/DQ on int8 around a
@@ -61,31 +121,4 @@ enum onnxptq_status oq_job_open_candidate(struct onnxptq_job *job, const struct 
                        oq_runtime_version(job->runtime),
                        error != NULL ? error->message : "its optimizer refuses it");
     return ONNXPTQ_OK;
-}
-
-/* What a provider that refuses the user's own model says is no fault of the result: the reference
- * then comes from CPU. */
-enum onnxptq_status oq_job_open_original(struct onnxptq_job *job, struct oq_session **session,
-                                         struct onnxptq_error *error) {
-    struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_ALL,
-                                   .purpose = "check of the original model"};
-    enum onnxptq_status status = open_session(job, job->original, kind, session, error);
-    if (status != ONNXPTQ_ERROR_RUNTIME || !oq_runtime_has_accelerators(job->runtime)) {
-        return status;
-    }
-    kind.cpu_only = true;
-    if (open_session(job, job->original, kind, session, NULL) != ONNXPTQ_OK) {
-        return status;
-    }
-    oq_report_add_note(&job->report, "the result is compared with the original on CPU: %s",
-                       error != NULL ? error->message : "the providers refuse it");
-    return ONNXPTQ_OK;
-}
-
-enum onnxptq_status oq_job_open_plain_original(struct onnxptq_job *job, struct oq_session **session,
-                                               struct onnxptq_error *error) {
-    const struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_NONE,
-                                         .purpose =
-                                             "check of the original model without optimizations"};
-    return open_session(job, job->original, kind, session, error);
 }

@@ -60,6 +60,15 @@ void oq_report_add_note(struct oq_report *report, const char *format, ...) {
     keep_note(report, text);
 }
 
+void oq_report_reason(const char *message, char reason[OQ_REASON_SIZE]) {
+    static const char left_out[] = "... ";
+    size_t n = strlen(message), room = OQ_REASON_SIZE - sizeof left_out;
+    bool cut = n > OQ_REASON_SIZE - 1;
+    const char *end = cut ? message + n - room : message;
+    const char *word = cut ? strchr(end, ' ') : NULL;
+    snprintf(reason, OQ_REASON_SIZE, "%s%s", cut ? left_out : "", word != NULL ? word + 1 : end);
+}
+
 void oq_report_remove_notes(struct oq_report *report, size_t first, size_t n) {
     if (n == 0) {
         return;

@@ -31,6 +31,7 @@ struct oq_traced_shapes {
     struct entry *entries;
     size_t n;
     bool fixed_inputs;
+    bool all; /* not only what nobody can infer */
 };
 
 /* ---- One tensor ---- */
@@ -123,7 +124,8 @@ static bool collect(struct oq_traced_shapes *shapes, const struct oq_graph *grap
         const struct oq_value *value = oq_graph_value(graph, i);
         const struct oq_node *node =
             value->producer != OQ_NONE ? oq_graph_node(graph, value->producer) : NULL;
-        if (node == NULL || (!node->foreign && !node->local_function)) {
+        bool inferable = node != NULL && !node->foreign && !node->local_function;
+        if (node == NULL || (inferable && !shapes->all)) {
             continue;
         }
         if (!add_entry(shapes, value->name, &trace[i], ranges != NULL ? &ranges[i] : NULL)) {
@@ -135,7 +137,7 @@ static bool collect(struct oq_traced_shapes *shapes, const struct oq_graph *grap
 
 enum onnxptq_status oq_traced_shapes_create(const struct oq_graph *graph,
                                             const struct oq_statistics *trace,
-                                            const struct oq_statistics *ranges,
+                                            const struct oq_statistics *ranges, bool all,
                                             struct oq_traced_shapes **out,
                                             struct onnxptq_error *error) {
     struct oq_traced_shapes *shapes = calloc(1, sizeof *shapes);
@@ -144,6 +146,7 @@ enum onnxptq_status oq_traced_shapes_create(const struct oq_graph *graph,
     }
     shapes->entry_of = oq_map_create();
     shapes->entries = calloc((size_t)oq_graph_n_values(graph) + 1, sizeof *shapes->entries);
+    shapes->all = all;
     shapes->fixed_inputs = oq_traced_inputs_are_fixed(graph);
     if (shapes->entry_of == NULL || shapes->entries == NULL ||
         !collect(shapes, graph, trace, ranges)) {
@@ -189,10 +192,12 @@ static enum onnxptq_status declare(const struct declaring *declaring, Onnx__Grap
 
 static enum onnxptq_status declare_graph(void *user, Onnx__GraphProto *graph,
                                          struct onnxptq_error *error) {
+    const struct declaring *declaring = user;
     for (size_t i = 0; i < graph->n_node; i++) {
         const Onnx__NodeProto *node = graph->node[i];
-        for (size_t k = 0; k < node->n_output && !oq_is_default_domain(node->domain); k++) {
-            OQ_TRY(declare(user, graph, node->output[k], error));
+        bool skipped = !declaring->shapes->all && oq_is_default_domain(node->domain);
+        for (size_t k = 0; k < node->n_output && !skipped; k++) {
+            OQ_TRY(declare(declaring, graph, node->output[k], error));
         }
     }
     return ONNXPTQ_OK;

@@ -29,10 +29,12 @@ bool oq_traced_shape_find(const struct oq_statistics *trace, const struct oq_sta
  * declared in other copies of the model: names are the same in all of them. */
 struct oq_traced_shapes; /* borrows the names of the graph's model */
 
-/* `trace` and `ranges` hold one per value of the graph; `ranges` may be NULL. */
+/* `trace` and `ranges` hold one per value of the graph; `ranges` may be NULL. `all`: those of the
+ * other nodes too. Shape inference gives up behind a shape that is computed, and providers that
+ * compile the graph want the ranks there as well. */
 enum onnxptq_status oq_traced_shapes_create(const struct oq_graph *graph,
                                             const struct oq_statistics *trace,
-                                            const struct oq_statistics *ranges,
+                                            const struct oq_statistics *ranges, bool all,
                                             struct oq_traced_shapes **out,
                                             struct onnxptq_error *error) OQ_MUST_USE;
 void oq_traced_shapes_destroy(struct oq_traced_shapes *shapes); /* NULL is allowed */

@@ -29,9 +29,6 @@ static bool observe(void *user, const struct oq_observed *tensor) {
     if (tensor->slot < 0 || (uint64_t)tensor->slot >= spec->n_values) {
         return false;
     }
-    if (spec->produced != NULL) {
-        spec->produced(spec->produced_user, spec->values[tensor->slot]);
-    }
     if (!oq_statistics_update(&watch->statistics[tensor->slot], tensor, watch->sample,
                               watch->scratch)) {
         watch->out_of_memory = true;
@@ -72,7 +69,8 @@ static enum onnxptq_status create_session(struct watch *watch, struct onnxptq_er
  * made once, so the attempts come to an end.
  *   - The runtime refuses nodes that summarise a tensor, naming one at a time: an observer takes
  *     their place. It refuses an observer, on a sequence or an optional: that one is dropped.
- *   - Providers that compile the graph may want shapes that only a first run on CPU can tell. */
+ *   - Providers that compile the graph may want shapes that only a first run on CPU can tell, and
+ *     some lack what the model needs. */
 static bool make_way(struct watch *watch, const char *message) {
     const struct oq_watch_spec *spec = watch->spec;
     size_t slot = oq_watch_model_blamed_slot(message, spec->n_values);
@@ -86,7 +84,7 @@ static bool make_way(struct watch *watch, const char *message) {
         watch->values[slot] = OQ_NONE;
         return true;
     }
-    if (watch->cpu_only || spec->shapes != NULL || !oq_runtime_has_accelerators(spec->runtime)) {
+    if (watch->cpu_only || !oq_runtime_has_accelerators(spec->runtime)) {
         return false;
     }
     watch->cpu_only = true;
@@ -110,6 +108,8 @@ static enum onnxptq_status load_watched(struct watch *watch, struct onnxptq_erro
     if (status != ONNXPTQ_OK) {
         bool refused = status == ONNXPTQ_ERROR_RUNTIME && reasons[1].message[0] != '\0';
         status = oq_fail(error, status, "%s", reasons[refused ? 1 : 0].message);
+    } else if (watch->cpu_only && watch->spec->refusal != NULL) {
+        *watch->spec->refusal = reasons[1];
     }
     watch->refusal = NULL;
     free(reasons);

@@ -29,13 +29,11 @@ struct oq_watch_spec {
      * on the device where they lie, and only numbers come to the host. Not with histograms. NULL:
      * observers read all elements. */
     const struct oq_statistics *reduce;
-    /* From an earlier trace; NULL: this is the trace, and it runs on CPU where a provider wants
-     * shapes that are not known yet. */
+    /* From an earlier trace; NULL: this is the trace. */
     const struct oq_traced_shapes *shapes;
-    /* Called each time a watched value is produced, before it is read; may be NULL. Tells where a
-     * run was when an operator's code ended the process. */
-    void (*produced)(void *user, uint32_t value);
-    void *produced_user;
+    /* Why the providers refused the model, which then ran on CPU: a trace does where a provider
+     * wants shapes that are not known yet. Untouched when they took it; may be NULL. */
+    struct onnxptq_error *refusal;
     bool no_prepacking; /* weights so large that packed copies of them must not be made */
     /* Called after each run with what was seen so far, for it to be kept; may be NULL. The last of
      * `n_done` runs is whole. `last`: no further run follows, be it because it is cancelled. */

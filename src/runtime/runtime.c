@@ -140,6 +140,21 @@ static enum onnxptq_status create_environment(struct oq_runtime *runtime,
                         runtime->path);
 }
 
+/* A provider that does not come at all, for its options or for want of its own libraries, is not
+ * one that refuses a model. */
+static enum onnxptq_status try_providers(const struct oq_runtime *runtime,
+                                         struct onnxptq_error *error) {
+    OrtSessionOptions *options = NULL;
+    if (!oq_runtime_has_accelerators(runtime)) {
+        return ONNXPTQ_OK;
+    }
+    OQ_TRY(oq_ort_trial_options(runtime, NULL, 0, &options, error));
+    enum onnxptq_status status =
+        oq_providers_append(&runtime->providers, runtime->append_cpu, runtime->api, options, error);
+    runtime->api->ReleaseSessionOptions(options);
+    return status;
+}
+
 static enum onnxptq_status open_runtime(struct oq_runtime *runtime,
                                         const struct onnxptq_runtime_options *options,
                                         struct onnxptq_error *error) {
@@ -149,6 +164,7 @@ static enum onnxptq_status open_runtime(struct oq_runtime *runtime,
     }
     OQ_TRY(create_environment(runtime, error));
     OQ_TRY(oq_providers_parse(&runtime->providers, runtime->api, options, error));
+    OQ_TRY(try_providers(runtime, error));
     OQ_TRY(oq_custom_ops_load(&runtime->custom_ops, options->custom_op_libraries,
                               options->n_custom_op_libraries, &runtime->activity, error));
     return oq_domains_check(runtime, error);

@@ -67,7 +67,7 @@ static void see(struct oq_statistics *statistics, int64_t rows, int64_t columns)
 }
 
 static const Onnx__GraphProto *copy(struct scene *scene) {
-    if (oq_traced_shapes_create(scene->graph, scene->trace, scene->ranges, &scene->shapes,
+    if (oq_traced_shapes_create(scene->graph, scene->trace, scene->ranges, false, &scene->shapes,
                                 &error) != ONNXPTQ_OK ||
         oq_session_copy_create(scene->model, scene->runtime, scene->shapes, &scene->copy, &error) !=
             ONNXPTQ_OK) {
