@@ -33,7 +33,9 @@ def assert_failed(bench, run, *words):
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("place", ["load", "register", "describe"])
 def test_a_library_at_fault_before_any_model_is_loaded(bench, place, how):
-    assert_failed(bench, quantize(bench, place, how), "cannot load custom operator library", HOW[how])
+    assert_failed(
+        bench, quantize(bench, place, how), "cannot load custom operator library", HOW[how]
+    )
 
 
 @pytest.mark.runtime

@@ -9,15 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weights are multiples of 2^-22: three bytes of pixel sum and sign fit beside them in 32 bits. */
+/* Weights are multiples of 2^-22: a byte times their sum fits in 32 bits. */
 #define WEIGHT_BITS 22
+#define HALF (1U << (WEIGHT_BITS - 1))
+#define STRETCH ((size_t)1024)
 
 /* What the pixels of one dimension are made of: pixel i of inputs first[i] to first[i] + n[i] - 1,
  * with the weights at i * stride. */
 struct filter {
     size_t n_out, stride;
     size_t *first, *n;
-    int32_t *weights;
+    uint32_t *weights;
 };
 
 static void free_filter(struct filter *filter) {
@@ -36,13 +38,13 @@ static void fill_pixel(struct filter *filter, size_t i, size_t n_in, double scal
     double low = centre - reach + 0.5, high = centre + reach + 0.5;
     size_t first = low > 0 ? (size_t)low : 0;
     size_t end = high < (double)n_in ? (size_t)high : n_in;
-    int32_t *weights = filter->weights + i * filter->stride;
+    uint32_t *weights = filter->weights + i * filter->stride;
     for (size_t k = first; k < end; k++) {
         sum += triangle(((double)k - centre + 0.5) * shrink);
     }
     for (size_t k = first; k < end; k++) {
         double weight = triangle(((double)k - centre + 0.5) * shrink) / sum;
-        weights[k - first] = (int32_t)(weight * (1 << WEIGHT_BITS) + 0.5);
+        weights[k - first] = (uint32_t)(weight * (1 << WEIGHT_BITS) + 0.5);
     }
     filter->first[i] = first;
     filter->n[i] = end - first;
@@ -69,21 +71,11 @@ static enum onnxptq_status make_filter(size_t n_in, size_t n_out, bool antialias
     return ONNXPTQ_OK;
 }
 
-/* Weights sum to 1 up to rounding, so only the upper end can be passed. */
+/* `sum` has HALF in it already. Weights sum to 1 up to rounding, so only the upper end can be
+ * passed. */
 static uint8_t round_sum(uint32_t sum) {
-    uint32_t value = (sum + (1U << (WEIGHT_BITS - 1))) >> WEIGHT_BITS;
+    uint32_t value = sum >> WEIGHT_BITS;
     return (uint8_t)(value < 255 ? value : 255);
-}
-
-/* One byte of the result; the bytes that it sums are `step` apart. */
-static uint8_t weigh(const struct filter *filter, size_t i, const uint8_t *from, size_t step) {
-    const int32_t *weights = filter->weights + i * filter->stride;
-    uint32_t sum = 0;
-    from += filter->first[i] * step;
-    for (size_t k = 0; k < filter->n[i]; k++) {
-        sum += (uint32_t)weights[k] * from[k * step];
-    }
-    return round_sum(sum);
 }
 
 static void resize_columns(const struct filter *filter, const struct oq_image *from,
@@ -92,19 +84,48 @@ static void resize_columns(const struct filter *filter, const struct oq_image *f
         const uint8_t *row = from->pixels + y * 3 * from->width;
         uint8_t *out = to->pixels + y * 3 * to->width;
         for (size_t x = 0; x < filter->n_out; x++) {
+            const uint8_t *pixel = row + 3 * filter->first[x];
+            const uint32_t *weights = filter->weights + x * filter->stride;
+            uint32_t sums[3] = {HALF, HALF, HALF};
+            for (size_t k = 0; k < filter->n[x]; k++, pixel += 3) {
+                sums[0] += weights[k] * pixel[0];
+                sums[1] += weights[k] * pixel[1];
+                sums[2] += weights[k] * pixel[2];
+            }
             for (size_t c = 0; c < 3; c++) {
-                out[3 * x + c] = weigh(filter, x, row + c, 3);
+                out[3 * x + c] = round_sum(sums[c]);
             }
         }
     }
 }
 
+/* A stretch of a row at a time, whose sums stay in the cache while the rows above and below are
+ * added. */
+static void sum_rows(const struct filter *filter, size_t y, const uint8_t *from, size_t pitch,
+                     size_t n, uint8_t *out) {
+    const uint32_t *weights = filter->weights + y * filter->stride;
+    uint32_t sums[STRETCH];
+    for (size_t x = 0; x < n; x++) {
+        sums[x] = HALF;
+    }
+    from += filter->first[y] * pitch;
+    for (size_t k = 0; k < filter->n[y]; k++, from += pitch) {
+        for (size_t x = 0; x < n; x++) {
+            sums[x] += weights[k] * from[x];
+        }
+    }
+    for (size_t x = 0; x < n; x++) {
+        out[x] = round_sum(sums[x]);
+    }
+}
+
 static void resize_rows(const struct filter *filter, const struct oq_image *from,
                         struct oq_image *to) {
-    size_t bytes = 3 * from->width;
+    size_t pitch = 3 * from->width;
     for (size_t y = 0; y < filter->n_out; y++) {
-        for (size_t x = 0; x < bytes; x++) {
-            to->pixels[y * bytes + x] = weigh(filter, y, from->pixels + x, bytes);
+        for (size_t x = 0; x < pitch; x += STRETCH) {
+            size_t n = pitch - x < STRETCH ? pitch - x : STRETCH;
+            sum_rows(filter, y, from->pixels + x, pitch, n, to->pixels + y * pitch + x);
         }
     }
 }

@@ -133,9 +133,14 @@ struct window {
 /* `out` is that of the first pixel of a row, `step` the bytes from one pixel to the next. */
 static void store_row(enum oq_channels channels, const struct oq_pixel_table *table, size_t channel,
                       const uint8_t *pixels, size_t n, uint8_t *out, size_t step) {
+    const uint8_t (*items)[8] = table->items[channel];
     for (size_t x = 0; x < n; x++) {
-        uint8_t byte = byte_of(channels, pixels + 3 * x, channel);
-        memcpy(out + x * step, table->items[channel][byte], table->item_size);
+        const uint8_t *item = items[byte_of(channels, pixels + 3 * x, channel)];
+        if (table->item_size == 4) { /* the usual one, of a size that the compiler knows */
+            memcpy(out + x * step, item, 4);
+        } else {
+            memcpy(out + x * step, item, table->item_size);
+        }
     }
 }
 
