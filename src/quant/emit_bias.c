@@ -56,13 +56,13 @@ static enum onnxptq_status add_exact_bias(struct oq_emitter *emitter, uint32_t i
     if (made == NULL) {
         return oq_fail_memory(error, "bias");
     }
-    made->type = view->type;
+    made->type = (enum onnxptq_type)view->type;
     for (size_t c = 0; c < bias->channels; c++) {
         if (!isfinite(values[c])) {
             emitter->n_biases--;
             return leave_float(emitter, bias, "is not finite", error);
         }
-        made->scales[c] = exact_scale(view->type, values[c]);
+        made->scales[c] = exact_scale((enum onnxptq_type)view->type, values[c]);
         made->codes[c] = (int32_t)lrint(values[c] / (double)made->scales[c]);
     }
     return ONNXPTQ_OK;
