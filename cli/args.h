@@ -22,13 +22,15 @@ struct args {
     const struct command *command;
     const char *model;
     bool json, quiet, verbose, force, help, version, in_process, resume;
+    bool go_on; /* a state of this very command is there */
 
     const char *const *files; /* of merge: what stands where a model stands elsewhere */
     size_t n_files;
 
     const char *output, *data, *images, *preprocess, *target, *ort_library, *ranges_file,
         *save_ranges, *state;
-    uint64_t random_samples, seed, samples, batch, threads, timeout;
+    uint64_t random_samples, seed, samples, batch, threads, timeout, jobs;
+    size_t part, n_parts;     /* of a member of a team (team.h) */
     uint64_t shard, n_shards; /* the first is 1; 0: not given */
     uint64_t external_threshold, external_above, opset;
     int method; /* -1: not given */

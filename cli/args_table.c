@@ -84,7 +84,9 @@ static const struct option_row options[] = {
      "save what calibration saw to FILE; a FILE.cache becomes a\n"
      "calibration cache of TensorRT"},
 
-    {FOR_RUNS, "Long calibrations", 0, "resume", NULL, VALUE_FLAG, FIELD(resume), NULL,
+    {FOR_RUNS, "Long calibrations", 0, "jobs", "N", VALUE_COUNT, FIELD(jobs), NULL,
+     "share the samples among N processes on this machine"},
+    {FOR_RUNS, NULL, 0, "resume", NULL, VALUE_FLAG, FIELD(resume), NULL,
      "go on where an earlier run of the same command was killed or\n"
      "interrupted, and keep its state after failures too"},
     {FOR_RUNS, NULL, 0, "state", "FILE", VALUE_TEXT, FIELD(state), NULL,

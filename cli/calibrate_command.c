@@ -13,6 +13,9 @@ static const struct job_step steps[] = {
 
 static enum exit_code print_report(struct console *console, struct onnxptq_job *job,
                                    const struct args *args) {
+    if (console->member) {
+        return EXIT_DONE;
+    }
     char written[256];
     snprintf(written, sizeof written, "the ranges are written to '%.200s' nevertheless",
              args->output);

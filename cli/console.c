@@ -2,6 +2,7 @@
  * Messages, exit codes, signals.
  */
 #include "console.h"
+#include "worker.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -110,6 +111,10 @@ enum exit_code console_fail(struct console *console, const struct onnxptq_error 
         snprintf(line.message + used, sizeof line.message - used, " (see '%s')", help);
     }
     join_lines(line.message);
+    if (console->member) {
+        worker_tell_error(console->worker, &line);
+        return exit_code_of(error->status);
+    }
     console_clear_progress(console);
     fputs(console->terminal ? "\033[31monnxptq:\033[0m " : "onnxptq: ", stderr);
     print_text(stderr, line.message);

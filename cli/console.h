@@ -18,6 +18,7 @@ struct worker_state;
 
 struct console {
     struct worker_state *worker; /* when this is a worker (worker.h) */
+    bool member;                 /* of a team (team.h): the parent speaks for all */
     bool json, quiet, verbose;
     bool colour;   /* of stdout */
     bool terminal; /* stderr is one: progress and colour */

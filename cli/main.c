@@ -1,7 +1,7 @@
 /*
  * onnxptq: the command. It sees the public header only.
  */
-#include "worker.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static enum exit_code run_command(struct console *console, const struct command 
             help_print_command(stdout, command);
             code = console_finish(console, NULL);
         } else {
-            code = args.version ? print_version(console) : worker_run(console, &args);
+            code = args.version ? print_version(console) : team_run(console, &args);
         }
     }
     args_reset(&args);

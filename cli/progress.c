@@ -3,6 +3,7 @@
  * object a line for machines.
  */
 #include "console.h"
+#include "worker.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
@@ -106,6 +107,10 @@ static bool begins_stage(struct console *console, const char *stage, double time
 
 bool console_progress(void *user, const char *stage, size_t done, size_t total) {
     struct console *console = user;
+    if (console->member) {
+        worker_tell_progress(console->worker, stage, done, total);
+        return !signals_interrupted();
+    }
     bool json = console->progress == PROGRESS_JSON;
     bool bar = console->progress == PROGRESS_AUTO && console->terminal && !console->quiet;
     if (!json && !bar) {

@@ -14,6 +14,9 @@ static const struct job_step steps[] = {
 /* The model is in its place: what fails from here on does not take it away. */
 static enum exit_code print_report(struct console *console, struct onnxptq_job *job,
                                    const struct args *args) {
+    if (console->member) {
+        return EXIT_DONE;
+    }
     char written[256];
     snprintf(written, sizeof written, "the model is written to '%.200s' nevertheless",
              args->output);

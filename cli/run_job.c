@@ -83,7 +83,9 @@ void job_fill_options(const struct args *args, const struct onnxptq_runtime_opti
     options->shard = args->shard > 0 ? (size_t)args->shard - 1 : 0;
     options->n_shards = (size_t)args->n_shards;
     options->state_path = args->state_path;
-    options->resume = args->resume;
+    options->resume = args->resume || args->go_on;
+    options->part = args->part;
+    options->n_parts = args->n_parts;
     options->progress = console_progress;
     options->progress_user = console;
     options->log = console_log;
@@ -95,6 +97,9 @@ enum onnxptq_status job_run_steps(struct console *console, struct onnxptq_job *j
                                   struct onnxptq_error *error) {
     worker_tell_model(console->worker, onnxptq_job_report(job));
     for (size_t i = 0; i < n; i++) {
+        if (console->member && i == JOB_MEMBER_STEPS) {
+            break;
+        }
         if (signals_interrupted()) {
             return ONNXPTQ_ERROR_CANCELLED;
         }
@@ -111,6 +116,9 @@ enum exit_code job_fail(struct console *console, const struct args *args,
                         enum onnxptq_status status, struct onnxptq_error *error, const char *help) {
     if (status == ONNXPTQ_ERROR_CANCELLED) {
         return resume_tell_interrupt(console, args);
+    }
+    if (args->go_on && args->n_parts == 0) {
+        resume_drop_state(args); /* the library keeps what it was told to go on from */
     }
     error->status = status;
     return console_fail(console, error, help);

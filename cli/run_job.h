@@ -15,6 +15,9 @@ struct job_step {
 void job_fill_options(const struct args *args, const struct onnxptq_runtime_options *runtime,
                       struct console *console, struct onnxptq_quantize_options *options);
 
+/* A member of a team plans and calibrates, the first two steps of every command. */
+#define JOB_MEMBER_STEPS 2
+
 /* One step after the other, so that an interrupt ends the run between them too. */
 enum onnxptq_status job_run_steps(struct console *console, struct onnxptq_job *job,
                                   const struct job_step *steps, size_t n,

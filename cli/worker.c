@@ -1,11 +1,10 @@
 /*
- * The worker process.
+ * Starting workers, and waiting for their end. What they tell is in worker_tell.c.
  */
 #include "worker.h"
 #include "resume.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,70 +17,37 @@
 #include <sys/prctl.h>
 #endif
 
-/* ---- What the worker tells ----------------------------------------------------------------- */
-
-void worker_tell_doing(struct worker_state *state, const char *doing) {
-    if (state != NULL) {
-        snprintf(state->doing, sizeof state->doing, "%s", doing);
-        state->steps++;
-    }
-}
-
-void worker_tell_end(struct worker_state *state, enum exit_code code) {
-    if (state != NULL) {
-        state->code = code;
-        state->finished = true;
-    }
-}
-
-static void append_quoted(char *text, size_t size, const char *name, const char *op) {
-    size_t used = strlen(text);
-    if (used + 16 < size) {
-        snprintf(text + used, size - used, "%s'%s'%s%s%s", used > 0 ? ", " : "", name,
-                 op ? " (" : "", op ? op : "", op ? ")" : "");
-    }
-}
-
-void worker_tell_model(struct worker_state *state, const struct onnxptq_report *report) {
-    for (size_t i = 0; state != NULL && i < report->n_nodes; i++) {
-        const struct onnxptq_node_report *node = &report->nodes[i];
-        if (node->decision == ONNXPTQ_DECISION_FOREIGN) {
-            append_quoted(state->operators, sizeof state->operators, node->name, node->op);
-        }
-    }
-}
-
-/* Strings are empty where there is none. */
-static void copy_text(char *to, size_t size, const char *from) {
-    snprintf(to, size, "%s", from != NULL ? from : "");
-}
-
-void worker_tell_activity(void *user, const struct onnxptq_activity *activity) {
-    struct worker_state *state = user;
-    copy_text(state->node, sizeof state->node, activity->node);
-    copy_text(state->op, sizeof state->op, activity->op);
-    copy_text(state->current_library, sizeof state->current_library, activity->library);
-    copy_text(state->stage, sizeof state->stage, activity->stage);
-    state->first_sample = activity->first_sample;
-    state->n_samples = activity->n_samples;
-    state->steps++;
-}
-
 /* ---- Signals to the parent ----------------------------------------------------------------- */
 
-static volatile pid_t worker_process; /* a signal handler has no other way to know, nor to tell */
+/* A signal handler has no other way to know, nor to tell. 0: no process. */
+static volatile pid_t processes[WORKER_MAX];
 static volatile sig_atomic_t n_interrupts;
 
-/* Interrupts of a terminal reach the worker by themselves; what was sent to this process alone is
+/* Interrupts of a terminal reach the workers by themselves; what was sent to this process alone is
  * passed on. */
 static void pass_on(int number, siginfo_t *info, void *context) {
     (void)context;
     int saved = errno;
     n_interrupts++;
-    if (info->si_code <= 0 && worker_process > 0) {
-        kill(worker_process, number);
+    for (size_t i = 0; info->si_code <= 0 && i < WORKER_MAX; i++) {
+        if (processes[i] > 0) {
+            kill(processes[i], number);
+        }
     }
     errno = saved;
+}
+
+static void remember(pid_t process, pid_t instead_of) {
+    for (size_t i = 0; i < WORKER_MAX; i++) {
+        if (processes[i] == instead_of) {
+            processes[i] = process;
+            return;
+        }
+    }
+}
+
+bool worker_interrupted(void) {
+    return n_interrupts > 0;
 }
 
 static void list_stopping_signals(sigset_t *set) {
@@ -116,19 +82,42 @@ static void follow_parent(pid_t parent) {
     }
 }
 
+static double now(void) {
+    struct timespec time = {0};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* The child of a parent that has workers already has its handlers too. */
+static void become_worker(struct console *console, struct worker_state *state, pid_t parent,
+                          sigset_t *mask) {
+    for (size_t i = 0; i < WORKER_MAX; i++) {
+        processes[i] = 0;
+    }
+    signals_init();
+    signal(SIGCHLD, SIG_DFL);
+    sigdelset(mask, SIGCHLD);
+    console->worker = state;
+    follow_parent(parent);
+}
+
 /* Forks with these signals held back, so that none is lost before both sides are ready for it. */
-static pid_t start_worker(struct console *console, struct worker_state *state) {
+pid_t worker_start(struct console *console, const struct args *args, struct worker *worker) {
     sigset_t stopping, before;
+    memset(worker->state, 0, sizeof *worker->state);
+    worker_tell_libraries(worker->state, args);
+    worker_tell_doing(worker->state, "read");
     list_stopping_signals(&stopping);
     sigprocmask(SIG_BLOCK, &stopping, &before);
     pid_t parent = getpid();
     fflush(NULL);
     pid_t process = fork();
     if (process == 0) {
-        console->worker = state;
-        follow_parent(parent);
+        become_worker(console, worker->state, parent, &before);
     } else if (process > 0) {
-        worker_process = process;
+        *worker = (struct worker){.process = process, .state = worker->state};
+        worker->watch.time = worker->watch.since = now();
+        remember(process, 0);
         pass_signals_on();
         sigset_t child;
         sigemptyset(&child);
@@ -138,17 +127,6 @@ static pid_t start_worker(struct console *console, struct worker_state *state) {
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     return process;
-}
-
-/* ---- Run ----------------------------------------------------------------------------------- */
-
-static enum exit_code run_here(struct console *console, struct args *args) {
-    if (console->worker != NULL) {
-        results_hide(console);
-    }
-    enum exit_code code = args->command->run(console, args);
-    worker_tell_end(console->worker, code);
-    return code;
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
@@ -162,36 +140,17 @@ static enum exit_code run_here(struct console *console, struct args *args) {
 /* A sleep that took longer: this process was stopped, and the worker with it. */
 #define SECONDS_OF_PAUSE 1
 
-static double now(void) {
-    struct timespec time = {0};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-/* Until the worker has ended, or the time is up. False in the latter case. SIGCHLD is blocked but
- * while this sleeps. */
-static bool sleep_until_end(double seconds, int *status) {
+/* SIGCHLD is blocked but while this sleeps, so that no end is missed. */
+void worker_sleep(double seconds) {
     struct timespec time = {.tv_sec = (time_t)seconds,
                             .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     sigset_t open;
     sigprocmask(SIG_BLOCK, NULL, &open);
     sigdelset(&open, SIGCHLD);
-    pid_t ended = waitpid(worker_process, status, WNOHANG);
-    if (ended == 0) {
-        pselect(0, NULL, NULL, NULL, &time, &open);
-        ended = waitpid(worker_process, status, WNOHANG);
-    }
-    return ended != 0;
+    pselect(0, NULL, NULL, NULL, &time, &open);
 }
 
-/* Since when the worker has told nothing new, and since when it has been asked to stop. */
-struct watch {
-    unsigned steps;
-    bool finished;
-    double time, since, asked; /* `asked` 0: not yet */
-};
-
-static void look(struct watch *watch, const struct worker_state *state) {
+static void look(struct worker_watch *watch, const struct worker_state *state) {
     double time = now(), pause = time - watch->time;
     watch->time = time;
     if (watch->steps != state->steps || watch->finished != state->finished) {
@@ -207,7 +166,7 @@ static void look(struct watch *watch, const struct worker_state *state) {
 }
 
 /* Code of others that does not get on is ended; ours may take as long as it needs. */
-static bool is_overdue(const struct watch *watch, const struct worker_state *state,
+static bool is_overdue(const struct worker_watch *watch, const struct worker_state *state,
                        unsigned long timeout) {
     bool theirs = watch->finished || state->stage[0] != '\0';
     double limit = (double)timeout;
@@ -217,26 +176,40 @@ static bool is_overdue(const struct watch *watch, const struct worker_state *sta
     return theirs && limit > 0 && watch->time - watch->since > limit;
 }
 
-static bool disobeys(const struct watch *watch) {
+static bool disobeys(const struct worker_watch *watch) {
     double limit = n_interrupts > 1 ? SECONDS_TO_OBEY_TWO : SECONDS_TO_OBEY;
     return watch->asked > 0 && watch->time - watch->asked > limit;
 }
 
-static void wait_for_end(const struct worker_state *state, unsigned long timeout,
-                         struct worker_end *end) {
-    struct watch watch = {.time = now()};
-    watch.since = watch.time;
-    while (!sleep_until_end(0.1, &end->status)) {
-        look(&watch, state);
-        bool disobedient = disobeys(&watch);
-        if (disobedient || is_overdue(&watch, state, timeout)) {
-            *end = (struct worker_end){
-                .interrupted = disobedient, .timed_out = !disobedient, .seconds = timeout};
-            kill(worker_process, SIGKILL);
-            while (waitpid(worker_process, &end->status, 0) == -1 && errno == EINTR) {
-            }
-            return;
+static void end_by_force(struct worker *worker, bool disobedient, unsigned long timeout) {
+    worker->end = (struct worker_end){
+        .interrupted = disobedient, .timed_out = !disobedient, .seconds = timeout};
+    kill(worker->process, SIGKILL);
+    while (waitpid(worker->process, &worker->end.status, 0) == -1 && errno == EINTR) {
+    }
+}
+
+bool worker_has_ended(struct worker *worker, unsigned long timeout) {
+    if (worker->ended) {
+        return true;
+    }
+    if (waitpid(worker->process, &worker->end.status, WNOHANG) == 0) {
+        look(&worker->watch, worker->state);
+        bool disobedient = disobeys(&worker->watch);
+        if (!disobedient && !is_overdue(&worker->watch, worker->state, timeout)) {
+            return false;
         }
+        end_by_force(worker, disobedient, timeout);
+    }
+    worker->ended = true;
+    remember(0, worker->process);
+    return true;
+}
+
+void worker_stop(struct worker *worker) {
+    if (!worker->ended && worker->watch.asked <= 0) {
+        worker->watch.asked = now();
+        kill(worker->process, SIGTERM);
     }
 }
 
@@ -263,61 +236,66 @@ static void end_texts(struct worker_state *state) {
     state->current_library[sizeof state->current_library - 1] = '\0';
 }
 
+void worker_clean_up(const struct args *args, const struct worker *worker) {
+    const char *const outputs[] = {args->output, args->save_ranges, args->state_path};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        if (outputs[i] != NULL) {
+            worker_remove_leftovers(outputs[i], worker->process);
+        }
+    }
+    end_texts(worker->state);
+}
+
 static enum exit_code wait_for(struct console *console, const struct args *args,
-                               const struct worker_state *state) {
-    struct worker_end end = {0};
-    wait_for_end(state, (unsigned long)args->timeout, &end);
-    if (state->finished) {
-        return code_of(state, &end);
+                               struct worker *worker) {
+    while (!worker_has_ended(worker, (unsigned long)args->timeout)) {
+        worker_sleep(0.1);
     }
-    if (args->output != NULL) {
-        worker_remove_leftovers(args->output, worker_process);
+    if (worker->state->finished) {
+        return code_of(worker->state, &worker->end);
     }
-    if (args->save_ranges != NULL) {
-        worker_remove_leftovers(args->save_ranges, worker_process);
-    }
-    if (args->state_path != NULL) {
-        worker_remove_leftovers(args->state_path, worker_process);
-    }
-    struct worker_state last = *state;
-    end_texts(&last);
-    enum exit_code code = worker_explain(console, args, &last, &end);
-    if (!worker_may_go_on(&last, &end)) {
+    worker_clean_up(args, worker);
+    enum exit_code code = worker_explain(console, args, worker->state, &worker->end);
+    if (!worker_may_go_on(worker->state, &worker->end)) {
         resume_drop_state(args);
     }
     return code;
 }
 
-/* NULL: there is none. */
-static struct worker_state *map_state(void) {
-    void *state = mmap(NULL, sizeof(struct worker_state), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return state == MAP_FAILED ? NULL : state;
+/* ---- Run ----------------------------------------------------------------------------------- */
+
+struct worker_state *worker_states_map(size_t n) {
+    void *states = mmap(NULL, n * sizeof(struct worker_state), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return states == MAP_FAILED ? NULL : states;
+}
+
+void worker_states_unmap(struct worker_state *states, size_t n) {
+    if (states != NULL) {
+        munmap(states, n * sizeof *states);
+    }
+}
+
+enum exit_code worker_run_here(struct console *console, struct args *args) {
+    if (console->worker != NULL) {
+        results_hide(console);
+    }
+    enum exit_code code = args->command->run(console, args);
+    worker_tell_end(console->worker, code);
+    return code;
 }
 
 enum exit_code worker_run(struct console *console, struct args *args) {
-    if (args->in_process && args->timeout > 0) {
-        return console_fail_text(console, ONNXPTQ_ERROR_USAGE, "onnxptq --help",
-                                 "cannot use --timeout with --in-process: it takes a process of "
-                                 "its own to end what hangs; leave one of them out");
+    struct worker worker = {.state = args->in_process ? NULL : worker_states_map(1)};
+    if (worker.state == NULL) {
+        return worker_run_here(console, args);
     }
-    enum exit_code failed = EXIT_DONE;
-    if (!resume_name_state(console, args, &failed)) {
-        return failed;
-    }
-    struct worker_state *state = args->in_process ? NULL : map_state();
-    if (state == NULL) {
-        return run_here(console, args);
-    }
-    for (size_t i = 0; i < args->libraries.n; i++) {
-        append_quoted(state->libraries, sizeof state->libraries, args->libraries.items[i], NULL);
-    }
-    worker_tell_doing(state, "read");
-    pid_t process = start_worker(console, state);
+    pid_t process = worker_start(console, args, &worker);
     if (process == 0) {
-        return run_here(console, args);
+        return worker_run_here(console, args);
     }
-    enum exit_code code = process == -1 ? run_here(console, args) : wait_for(console, args, state);
-    munmap(state, sizeof *state);
+    enum exit_code code =
+        process == -1 ? worker_run_here(console, args) : wait_for(console, args, &worker);
+    worker_states_unmap(worker.state, 1);
     return code;
 }

@@ -67,7 +67,7 @@ void worker_remove_leftovers(const char *output, pid_t process) {
 
 /* ---- What it was doing --------------------------------------------------------------------- */
 
-#define TEXT_SIZE 1024
+#define TEXT_SIZE WORKER_TEXT_SIZE
 
 /* ", at sample 3 of calibrate" */
 static void describe_place(const struct worker_state *state, char text[TEXT_SIZE]) {
@@ -98,6 +98,17 @@ static void describe_end(const struct worker_end *end, bool process, char text[T
         snprintf(text, TEXT_SIZE, "%s with exit code %d",
                  process ? "came to its end" : "ended the process", WEXITSTATUS(end->status));
     }
+}
+
+void worker_describe(const struct worker_state *state, const struct worker_end *end,
+                     char text[WORKER_TEXT_SIZE]) {
+    char how[TEXT_SIZE], where[TEXT_SIZE];
+    bool known = state->node[0] != '\0';
+    describe_end(end, true, how);
+    describe_place(state, where);
+    snprintf(text, TEXT_SIZE, "%.120s %.200s%s%.200s%s%.300s%s", how, where,
+             known ? ", in node '" : "", state->node, known ? "' of library '" : "",
+             known ? state->current_library : "", known ? "'" : "");
 }
 
 /* A node, or a library being loaded, was at it: known to be its doing. */

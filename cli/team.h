@@ -1,0 +1,13 @@
+/*
+ * A team: several workers that share the samples of one calibration. Each leaves a state, from
+ * which one more worker then goes on as if it had seen all of them.
+ */
+#ifndef ONNXPTQ_CLI_TEAM_H
+#define ONNXPTQ_CLI_TEAM_H
+
+#include "worker.h"
+
+/* Runs the command in as many processes as the user wants. */
+enum exit_code team_run(struct console *console, struct args *args);
+
+#endif
