@@ -57,6 +57,12 @@ def devices(bench):
     return Devices(bench, given or found[-1])
 
 
+def any_batch(case):
+    for value in (*case.model.graph.input, *case.model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    return case
+
+
 def domains(model):
     return {node.domain for node in model.graph.node}
 
@@ -95,6 +101,7 @@ def test_order_and_options_reach_every_session(devices):
         ("dml:1", [["DML", "device_id=1"]]),
         ("DmlExecutionProvider", [["DML"]]),
         ("tensorrt,cuda", [["TensorRT"], ["CUDA"]]),
+        ("cuda:1,CUDAExecutionProvider:device_id=1", [["CUDA", "device_id=1"]]),
         ("cuda,cpu", [["CUDA"]]),
         ("cpu,cuda", [["CPU"], ["CUDA"]]),
         ("cpu", []),
@@ -110,7 +117,7 @@ def test_names_of_providers(devices, providers, expected):
 def test_plugins_and_profiles_of_tensorrt(devices, bench, monkeypatch):
     """Paths are absolute: the provider would look a bare name up elsewhere."""
     monkeypatch.chdir(harness.OPS)
-    case = models.motivating()
+    case = any_batch(models.motivating())
     profiles = [
         word
         for name, rows in (("min", 1), ("opt", 4), ("max", 8))
@@ -125,6 +132,24 @@ def test_plugins_and_profiles_of_tensorrt(devices, bench, monkeypatch):
             ["TensorRT", f"trt_extra_plugin_lib_paths={plugins}", "trt_profile_min_shapes=X:1x3x8x8",
              "trt_profile_opt_shapes=X:4x3x8x8", "trt_profile_max_shapes=X:8x3x8x8"]
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "shape, words", [("Nope:1x3", ("'Nope'", "no such input", "'X'")),
+                     ("X:1x3x8", ("'X'", "(1, 3, 8)", "--trt-profile-min")),
+                     ("X:1x3x9x8", ("'X'", "(1, 3, 9, 8)", "--trt-profile-min"))],
+)  # fmt: skip
+def test_profiles_must_be_of_the_model(devices, bench, shape, words):
+    options = [w for name in ("min", "opt", "max") for w in (f"--trt-profile-{name}", shape)]
+    run = devices.quantize(any_batch(models.motivating()), "trt", *options)
+    run.failed(*words, code=2)
+    assert harness.files_in(bench.out) == [] and not devices.sessions
+
+
+@pytest.mark.parametrize("providers", ["trt,trt:1", "cuda:1,CUDAExecutionProvider", "cuda:0,cpu,cuda:1"])
+def test_a_provider_named_twice(devices, bench, providers):
+    devices.quantize(models.motivating(), providers).failed("together", "ExecutionProvider", code=2)
+    assert harness.files_in(bench.out) == []
 
 
 def test_constants_are_computed_on_the_processor(devices):

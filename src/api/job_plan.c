@@ -3,6 +3,7 @@
  */
 #include "api/declare.h"
 #include "api/job.h"
+#include "api/profiles.h"
 #include "base/number.h"
 #include "calib/watch.h"
 #include "prepare/prepare.h"
@@ -83,8 +84,9 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
     note_plugins(job);
     OQ_TRY(oq_selection_create(options, job->graph, &job->selection, error));
     OQ_TRY(oq_report_add_nodes(&job->report, job->graph, NULL, NULL, error));
-    return oq_declare_inputs(job->graph, job->report.arena, &report->inputs, &report->n_inputs,
-                             error);
+    OQ_TRY(oq_declare_inputs(job->graph, job->report.arena, &report->inputs, &report->n_inputs,
+                             error));
+    return oq_profiles_check(&job->options.runtime, report, error);
 }
 
 /* ---- Prepare ------------------------------------------------------------------------------- */

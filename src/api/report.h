@@ -24,11 +24,11 @@ enum onnxptq_status oq_report_init(struct oq_report *report, struct onnxptq_erro
 void oq_report_reset(struct oq_report *report);
 
 void oq_report_add_stage(struct oq_report *report, const char *name, double seconds);
-/* A line for the user; one that is there already is not added again. Lost when out of memory. */
 /* What a note says of why a runtime refused something: of a long message the end, where providers
  * say what matters. */
 #define OQ_REASON_SIZE 400
 void oq_report_reason(const char *message, char reason[OQ_REASON_SIZE]);
+/* A line for the user; one that is there already is not added again. Lost when out of memory. */
 void oq_report_add_note(struct oq_report *report, const char *format, ...) OQ_PRINTF(2, 3);
 void oq_report_remove_notes(struct oq_report *report, size_t first, size_t n);
 

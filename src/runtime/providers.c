@@ -38,14 +38,37 @@ static enum onnxptq_status parse_provider(struct oq_provider *provider, const ch
     return colon != NULL ? oq_provider_add_inline(provider, colon + 1, error) : ONNXPTQ_OK;
 }
 
+/* Whatever it was called. */
+static bool is_same(const struct oq_provider *a, const struct oq_provider *b) {
+    bool same = strcmp(a->name, b->name) == 0 && a->n_options == b->n_options;
+    for (size_t i = 0; i < a->n_options && same; i++) {
+        same = strcmp(a->keys[i], b->keys[i]) == 0 && strcmp(a->values[i], b->values[i]) == 0;
+    }
+    return same;
+}
+
 static bool is_duplicate(const struct oq_providers *providers, const struct oq_provider *next) {
     for (size_t i = 0; i < providers->n; i++) {
-        const char *text = providers->items[i].text;
-        if (text != NULL && strcmp(text, next->text) == 0) {
+        if (is_same(&providers->items[i], next)) {
             return true;
         }
     }
     return false;
+}
+
+/* The runtime takes a provider once, and says so only when a model is loaded. */
+static enum onnxptq_status refuse_second(const struct oq_providers *providers,
+                                         const struct oq_provider *next,
+                                         struct onnxptq_error *error) {
+    for (size_t i = 0; i < providers->n; i++) {
+        if (strcmp(providers->items[i].name, next->name) == 0) {
+            return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                           "cannot use execution providers '%s' and '%s' together: both are %s, "
+                           "which ONNX Runtime takes once; leave one of them out",
+                           providers->items[i].text, next->text, next->name);
+        }
+    }
+    return ONNXPTQ_OK;
 }
 
 static enum onnxptq_status parse_all(struct oq_providers *providers, const char *const *texts,
@@ -54,7 +77,11 @@ static enum onnxptq_status parse_all(struct oq_providers *providers, const char 
     for (size_t i = 0; i < n; i++) {
         struct oq_provider next = {0};
         enum onnxptq_status status = parse_provider(&next, texts[i], available, n_available, error);
-        if (status == ONNXPTQ_OK && !is_duplicate(providers, &next)) {
+        bool again = status == ONNXPTQ_OK && is_duplicate(providers, &next);
+        if (status == ONNXPTQ_OK && !again) {
+            status = refuse_second(providers, &next, error);
+        }
+        if (status == ONNXPTQ_OK && !again) {
             providers->items[providers->n++] = next;
         } else {
             oq_provider_reset(&next);
