@@ -169,7 +169,7 @@ def test_a_set_by_itself(bench):
     assert bench.quantize(one_input(), data=path).ok().json["calibration_samples"] == 1
 
 
-@pytest.mark.parametrize("method", ["max", "percentile", "entropy", "mse"])
+@pytest.mark.parametrize("method", ["max", "percentile", "entropy", "mse", "auto"])
 @pytest.mark.parametrize("form", ["npy", "raw", "pb"])
 def test_shapes_that_vary(bench, target, method, form):
     """From one file to the next; the same values in one .npz give the same range."""

@@ -270,7 +270,7 @@ def quantize(bench, spec, *args, model=None, **more):
     return bench.quantize(model or case(), *words, *args, data=False, timeout=30, **more)
 
 
-@pytest.mark.parametrize("method", ["max", "percentile", "entropy", "mse"])
+@pytest.mark.parametrize("method", ["max", "percentile", "entropy", "mse", "auto"])
 def test_images_give_the_ranges_of_the_same_arrays(bench, target, method):
     for i in range(4):
         save(bench.inside / "i", f"{i}.png", picture(20 + i, 18 + 2 * i, seed=i))
@@ -282,7 +282,7 @@ def test_images_give_the_ranges_of_the_same_arrays(bench, target, method):
     assert got.json["tensors"] == want.json["tensors"] and got.json["calibration_samples"] == 4
 
 
-@pytest.mark.parametrize("method", ["max", "percentile", "entropy", "mse"])
+@pytest.mark.parametrize("method", ["max", "percentile", "entropy", "mse", "auto"])
 def test_images_of_many_sizes(bench, target, method):
     for i in range(4):
         save(bench.inside / "i", f"{i}.png", picture(20 + i, 18 + 2 * i, seed=i))

@@ -61,10 +61,11 @@ static void note_nonfinite(struct onnxptq_job *job, const uint32_t *values, size
         char maker[MAKER_SIZE];
         oq_report_add_note(
             &job->report,
-            "tensor '%s'%s held %llu NaN and %llu infinite values, first at sample %zu; "
-            "its range leaves them out",
+            "tensor '%s'%s held %llu NaN and %llu infinite values in %llu of the %llu times it was "
+            "computed, first at sample %zu; its range leaves them out",
             oq_graph_value(job->graph, values[i])->name, name_maker(job, values[i], maker),
             (unsigned long long)seen->n_nan, (unsigned long long)seen->n_infinite,
+            (unsigned long long)seen->n_nonfinite, (unsigned long long)seen->seen,
             seen->first_nonfinite_sample);
     }
     if (n_found > MAX_NAMED) {

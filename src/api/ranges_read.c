@@ -72,6 +72,7 @@ static bool read_counts(yyjson_val *object, struct oq_statistics *seen) {
         read_count(object, "seen", &seen->seen) && read_count(object, "empty", &seen->n_empty) &&
         read_count(object, "finite", &seen->n_finite) && read_count(object, "nan", &seen->n_nan) &&
         read_count(object, "infinite", &seen->n_infinite) &&
+        read_count(object, "nonfinite", &seen->n_nonfinite) &&
         read_count(object, "first_nonfinite_sample", &sample);
     seen->first_nonfinite_sample = (size_t)sample;
     return good && seen->seen > 0 && seen->n_empty <= seen->seen;

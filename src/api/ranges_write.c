@@ -37,6 +37,7 @@ static void write_counts(struct oq_json *json, yyjson_mut_val *object,
     oq_json_count(json, object, "nan", seen->n_nan);
     oq_json_count(json, object, "infinite", seen->n_infinite);
     if (seen->n_nan + seen->n_infinite > 0) {
+        oq_json_count(json, object, "nonfinite", seen->n_nonfinite);
         oq_json_count(json, object, "first_nonfinite_sample", seen->first_nonfinite_sample);
     }
 }

@@ -163,15 +163,18 @@ static bool measure(struct oq_statistics *statistics, const struct oq_observed *
 
 bool oq_statistics_update(struct oq_statistics *statistics, const struct oq_observed *tensor,
                           size_t sample, struct oq_measure_scratch *scratch) {
+    uint64_t before = statistics->n_nan + statistics->n_infinite;
     join_form(statistics, tensor->type, tensor->rank, tensor->shape);
     statistics->seen++;
     if (tensor->n_elements == 0) {
         statistics->n_empty++;
     } else if (tensor->reduction != NULL) {
         take_reduction(statistics, tensor, sample);
-    } else if (tensor->data != NULL && oq_minmax_knows(tensor->type)) {
-        return measure(statistics, tensor, sample, scratch);
+    } else if (tensor->data != NULL && oq_minmax_knows(tensor->type) &&
+               !measure(statistics, tensor, sample, scratch)) {
+        return false;
     }
+    statistics->n_nonfinite += statistics->n_nan + statistics->n_infinite > before;
     return true;
 }
 
@@ -224,5 +227,6 @@ bool oq_statistics_merge(struct oq_statistics *statistics, const struct oq_stati
     statistics->mean_square = (double)NAN;
     statistics->seen += other->seen;
     statistics->n_empty += other->n_empty;
+    statistics->n_nonfinite += other->n_nonfinite;
     return true;
 }

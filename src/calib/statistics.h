@@ -17,6 +17,7 @@ struct oq_statistics {
     bool dim_varies[ONNXPTQ_MAX_RANK];
     uint64_t n_empty; /* times it had no element */
     uint64_t n_finite, n_nan, n_infinite;
+    uint64_t n_nonfinite; /* times it had an element that is not finite */
     double min,
         max; /* of the finite elements; min > max while there are none. -0.0 counts as 0.0 */
     /* The finite elements that no layer computes, but masks are made of, kept apart (minmax.h). */

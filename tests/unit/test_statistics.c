@@ -261,6 +261,7 @@ static void test_update_keeps_shape_and_counts(void **state) {
     assert_int_equal(s.n_finite, 11);
     assert_int_equal(s.n_nan, 1);
     assert_int_equal(s.n_infinite, 2);
+    assert_int_equal(s.n_nonfinite, 1);
     assert_int_equal(s.first_nonfinite_sample, 4);
     assert_same_bits(s.min, -2.0);
     assert_same_bits(s.max, 9.0);
@@ -361,6 +362,8 @@ static void test_merge_equals_one_pass(void **state) {
     assert_int_equal(merged.n_finite, whole.n_finite);
     assert_int_equal(merged.n_nan, whole.n_nan);
     assert_int_equal(merged.n_infinite, whole.n_infinite);
+    assert_int_equal(merged.n_nonfinite, whole.n_nonfinite);
+    assert_true(whole.n_nonfinite > 0 && whole.n_nonfinite < TENSORS);
     assert_int_equal(merged.first_nonfinite_sample, whole.first_nonfinite_sample);
     assert_same_bits(merged.min, whole.min);
     assert_same_bits(merged.max, whole.max);
