@@ -100,6 +100,11 @@ bench: build
 	@tools/setup bench
 	@.venv/bin/python bench/run.py $(BENCH_ARGS)
 
+.PHONY: bench-peers
+bench-peers: build
+	@tools/setup bench-peers
+	@.venv/bin/python bench/run.py $(BENCH_ARGS)
+
 .PHONY: lint
 lint: build asan
 	@tools/setup lint

@@ -2,7 +2,8 @@
 """What the benchmark measures us against, each in a process of its own; prints one line of JSON.
 
 usage: contenders.py plain MODEL DATA SAMPLES THREADS
-       contenders.py quantize_static MODEL DATA SAMPLES THREADS OUTPUT
+       contenders.py quantize_static MODEL DATA SAMPLES THREADS OUTPUT MinMax|Entropy
+       contenders.py modelopt MODEL DATA SAMPLES THREADS OUTPUT max|entropy
 """
 
 import importlib
@@ -60,7 +61,7 @@ def plain(model, samples, threads):
     return {"session_seconds": created - started, "run_seconds": time.perf_counter() - created}
 
 
-def quantize_static(model, samples, threads, output):
+def quantize_static(model, samples, threads, output, method):
     """ONNX Runtime's own quantizer; calibration is all that its calibrator does."""
     from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType
 
@@ -97,23 +98,49 @@ def quantize_static(model, samples, threads, output):
         per_channel=True,
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
-        calibrate_method=CalibrationMethod.MinMax,
+        calibrate_method=CalibrationMethod[method],
     )
     return {"calibrate_seconds": spent}
 
 
+def modelopt(model, samples, threads, output, method):
+    """NVIDIA's quantizer, which runs the samples through a runtime of its own making, on CPU here."""
+    from modelopt.onnx.quantization import quantize
+
+    rows = list(samples)
+    started = time.perf_counter()
+    quantize(
+        model,
+        quantize_mode="int8",
+        calibration_data={name: np.concatenate([row[name] for row in rows]) for name in rows[0]},
+        calibration_method=method,
+        calibration_eps=["cpu"],
+        calibration_shapes=",".join(
+            f"{name}:{'x'.join(map(str, value.shape))}" for name, value in rows[0].items()
+        ),
+        high_precision_dtype="fp32",
+        output_path=output,
+        log_level="ERROR",
+    )
+    return {"calibrate_seconds": time.perf_counter() - started}
+
+
+CONTENDERS = {"plain": plain, "quantize_static": quantize_static, "modelopt": modelopt}
+
+
 def main(arguments):
-    if len(arguments) < 5 or arguments[0] not in ("plain", "quantize_static"):
+    if len(arguments) < 5 or arguments[0] not in CONTENDERS:
         sys.exit(__doc__)
-    kind, model, data, count, threads, *output = arguments
+    kind, model, data, count, threads, *rest = arguments
     overhead = anonymous_bytes()
     samples = rows(data, int(count))
-    started = time.perf_counter()
-    if kind == "plain":
-        result = plain(model, samples, int(threads))
-    else:
-        result = quantize_static(model, samples, int(threads), *output)
-    result |= {"seconds": time.perf_counter() - started, "interpreter_bytes": overhead}
+    started, processor = time.perf_counter(), time.process_time()
+    result = CONTENDERS[kind](model, samples, int(threads), *rest)
+    result |= {
+        "seconds": time.perf_counter() - started,
+        "processor_seconds": time.process_time() - processor,
+        "interpreter_bytes": overhead,
+    }
     print(json.dumps(result))
 
 

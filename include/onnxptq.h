@@ -387,6 +387,7 @@ struct onnxptq_candidate_report {
 struct onnxptq_stage_report {
     const char *name; /* read, prepare, trace, plan, calibrate, choose, emit, check */
     double seconds;
+    double processor_seconds; /* of all threads */
 };
 
 /* Everything a run found out. Owned by its job; valid until the next call on the job. */

@@ -34,11 +34,12 @@ static enum onnxptq_status run_stage(struct onnxptq_job *job, const struct stage
     if (stage->applies != NULL && !stage->applies(job)) {
         return ONNXPTQ_OK;
     }
-    double start = oq_clock_seconds();
+    double start = oq_clock_seconds(), processor_start = oq_processor_seconds();
     OQ_TRY(stage->run(job, error));
     if (stage->name != NULL) {
         double seconds = oq_clock_seconds() - start;
-        oq_report_add_stage(&job->report, stage->name, seconds);
+        oq_report_add_stage(&job->report, stage->name, seconds,
+                            oq_processor_seconds() - processor_start);
         oq_log_message(&job->log, ONNXPTQ_LOG_INFO, "stage %s: %.3f s", stage->name, seconds);
     }
     return ONNXPTQ_OK;

@@ -25,10 +25,11 @@ void oq_report_reset(struct oq_report *report) {
     *report = (struct oq_report){0};
 }
 
-void oq_report_add_stage(struct oq_report *report, const char *name, double seconds) {
+void oq_report_add_stage(struct oq_report *report, const char *name, double seconds,
+                         double processor_seconds) {
     if (report->public.n_stages < OQ_REPORT_MAX_STAGES) {
         report->stages[report->public.n_stages++] =
-            (struct onnxptq_stage_report){.name = name, .seconds = seconds};
+            (struct onnxptq_stage_report){name, seconds, processor_seconds};
         report->public.stages = report->stages;
     }
 }

@@ -23,7 +23,8 @@ enum onnxptq_status oq_report_init(struct oq_report *report, struct onnxptq_erro
     OQ_MUST_USE;
 void oq_report_reset(struct oq_report *report);
 
-void oq_report_add_stage(struct oq_report *report, const char *name, double seconds);
+void oq_report_add_stage(struct oq_report *report, const char *name, double seconds,
+                         double processor_seconds);
 /* What a note says of why a runtime refused something: of a long message the end, where providers
  * say what matters. */
 #define OQ_REASON_SIZE 400

@@ -117,6 +117,7 @@ static void write_stages(struct oq_json *json, const struct onnxptq_report *repo
         yyjson_mut_val *object = oq_json_object(json, list, NULL);
         oq_json_text(json, object, "name", report->stages[i].name);
         oq_json_number(json, object, "seconds", report->stages[i].seconds);
+        oq_json_number(json, object, "processor_seconds", report->stages[i].processor_seconds);
     }
 }
 

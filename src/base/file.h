@@ -91,6 +91,8 @@ void *oq_library_symbol(void *library, const char *name);
 
 /* Seconds of a monotonic clock. */
 double oq_clock_seconds(void);
+/* That the processors spent on this process so far, all of them together. */
+double oq_processor_seconds(void);
 
 /* Peaks of this process so far; 0 where the platform does not tell. Anonymous memory has no
  * high-water mark in the kernel: a sampler thread records it between start and stop. */

@@ -40,10 +40,18 @@ void *oq_library_symbol(void *library, const char *name) {
     return dlsym(library, name);
 }
 
-double oq_clock_seconds(void) {
+static double read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double oq_clock_seconds(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double oq_processor_seconds(void) {
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* ---- Memory ---- */

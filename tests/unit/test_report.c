@@ -61,7 +61,7 @@ static void test_a_note_is_kept_once(void **state) {
 static void test_stages_do_not_overflow(void **state) {
     struct oq_report *report = *state;
     for (int i = 0; i < 2 * OQ_REPORT_MAX_STAGES; i++) {
-        oq_report_add_stage(report, "read", 0.5);
+        oq_report_add_stage(report, "read", 0.5, 0.75);
     }
     assert_int_equal(report->public.n_stages, OQ_REPORT_MAX_STAGES);
 }
@@ -154,7 +154,7 @@ static void test_json(void **state) {
     fill(report);
     struct oq_output_quality measured[] = {quality("y", 100, 1), quality("e", 100, 0)};
     assert_int_equal(oq_report_add_outputs(report, measured, 2, &error), ONNXPTQ_OK);
-    oq_report_add_stage(report, "read", 0.5);
+    oq_report_add_stage(report, "read", 0.5, 0.75);
     yyjson_doc *doc = read_back(report);
     assert_string_equal(yyjson_get_str(at(doc, "/model")), "a\xEF\xBF\xBD"
                                                            "b.onnx");
