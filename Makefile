@@ -61,7 +61,7 @@ demo: build
 	@tools/demo
 
 .PHONY: test
-test: build asan openvino
+test: asan build openvino
 	@tools/test
 
 # A second provider, where there is one for the machine; without it its tests are skipped.
@@ -70,7 +70,7 @@ openvino:
 	@[ "$$(uname -m)" != x86_64 ] || tools/setup openvino
 
 .PHONY: test-full
-test-full: build asan fuzz-build openvino
+test-full: asan build fuzz-build openvino
 	@tools/setup trt
 	@tools/setup neon
 	@tools/test --full

@@ -112,7 +112,9 @@ enum exit_code console_fail(struct console *console, const struct onnxptq_error 
     }
     join_lines(line.message);
     if (console->member) {
-        worker_tell_error(console->worker, &line);
+        if (console->worker != NULL) {
+            worker_tell_error(console->worker, &line);
+        }
         return exit_code_of(error->status);
     }
     console_clear_progress(console);

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 
 #include "team.h"
+#include "ranks.h"
 #include "resume.h"
 
 #include <sched.h>
@@ -23,6 +24,8 @@ struct team {
     size_t tries[WORKER_MAX];
     struct worker_state *states;
     size_t n;
+    const struct ranks *ranks; /* NULL: mpirun is not at work */
+    bool stopped;              /* another rank has failed */
     /* Of the member that brings the team down. */
     bool failed;
     struct worker_state last;
@@ -34,10 +37,13 @@ struct team {
 
 /* ---- A member ------------------------------------------------------------------------------ */
 
-/* The processors are shared, unless the user says how many threads each has. */
-static uint64_t choose_threads(size_t n) {
+/* The processors are shared, unless the user says how many threads each has. Those that mpirun has
+ * bound this process to are its own. */
+static uint64_t choose_threads(const struct team *team) {
     cpu_set_t set;
     int available = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    bool bound = available < sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = team->n * (team->ranks != NULL && !bound ? team->ranks->n_here : 1);
     uint64_t share = (uint64_t)available / n;
     return share > 0 ? share : 1;
 }
@@ -49,13 +55,18 @@ static enum exit_code be_member(struct team *team, size_t i) {
     team->is_member = true;
     console->member = true;
     console->verbose = console->verbose && i == 0;
-    args->part = i;
-    args->n_parts = team->n;
+    args->part = (team->ranks != NULL ? team->ranks->rank * team->n : 0) + i;
+    args->n_parts = (team->ranks != NULL ? team->ranks->size : 1) * team->n;
     args->go_on = true;
     if (args->threads == 0) {
-        args->threads = choose_threads(team->n);
+        args->threads = choose_threads(team);
     }
-    return worker_run_here(console, args);
+    enum exit_code code = worker_run_here(console, args);
+    if (team->ranks != NULL) {
+        fflush(NULL);
+        _exit((int)code); /* MPI's exit handlers are the parent's */
+    }
+    return code;
 }
 
 static bool start_member(struct team *team, size_t i, enum exit_code *code) {
@@ -81,8 +92,11 @@ static void stop_all(struct team *team) {
 
 /* The first failure is the one to tell; those of members that were asked to stop are none. */
 static void note_failure(struct team *team, const struct worker *worker) {
-    if (!team->failed && !worker_interrupted()) {
+    if (!team->failed && !worker_interrupted() && !team->stopped) {
         team->failed = true;
+        if (team->ranks != NULL) {
+            team->ranks->tell_failure();
+        }
         team->last = *worker->state;
         team->end = worker->end;
     }
@@ -92,7 +106,7 @@ static void note_failure(struct team *team, const struct worker *worker) {
 /* What kills it at once, or hangs, or comes from outside, is not tried again. */
 static bool may_be_accident(const struct team *team, size_t i) {
     const struct worker *worker = &team->workers[i];
-    return team->tries[i] < TRIES && !team->failed && !worker_interrupted() &&
+    return team->tries[i] < TRIES && !team->failed && !team->stopped && !worker_interrupted() &&
            !worker->end.timed_out && !worker->end.interrupted &&
            strcmp(worker->state->doing, "calibrate") == 0;
 }
@@ -120,17 +134,23 @@ static bool settle(struct team *team, size_t i, enum exit_code *code) {
     return true;
 }
 
-static void show_progress(const struct team *team) {
-    size_t done = 0, total = 0;
+/* Of all ranks, on the first of them. */
+static void show_progress(struct team *team) {
+    uint64_t done = 0, total = 0;
+    bool known = true;
     for (size_t i = 0; i < team->n; i++) {
-        if (team->states[i].total == 0 && !team->states[i].finished) {
-            return; /* how much there is to do is not known yet */
-        }
-        done += team->states[i].done;
-        total += team->states[i].total;
+        const struct worker_state *state = &team->states[i];
+        known = known && (state->total > 0 || state->finished);
+        done += state->done;
+        total += state->total;
     }
-    if (total > 0) {
-        (void)console_progress(team->console, "calibrate", done, total);
+    total = known ? total : 0;
+    if (team->ranks != NULL && !team->ranks->poll(&done, &total)) {
+        team->stopped = true;
+        stop_all(team);
+    }
+    if (total > 0 && (team->ranks == NULL || team->ranks->rank == 0)) {
+        (void)console_progress(team->console, "calibrate", (size_t)done, (size_t)total);
     }
 }
 
@@ -171,23 +191,16 @@ static bool start_all(struct team *team, enum exit_code *code) {
     return true;
 }
 
-/* ---- All of it ----------------------------------------------------------------------------- */
+/* ---- How it all ended ---------------------------------------------------------------------- */
 
-/* Files of earlier teams, which may have been of another size. */
-static enum exit_code prepare_state(struct console *console, const struct args *args) {
-    struct onnxptq_error error = {0};
-    enum onnxptq_status status = args->resume ? onnxptq_state_join(args->state_path, &error)
-                                              : onnxptq_state_discard(args->state_path, &error);
-    return status == ONNXPTQ_OK ? EXIT_DONE : console_fail(console, &error, "onnxptq --help");
-}
+/* What a rank has to say to the others, or this process to itself. */
+enum outcome { OUTCOME_DONE, OUTCOME_STOPPED, OUTCOME_INTERRUPTED, OUTCOME_FAILED };
 
-/* What the members did is kept as one file, or not at all. */
-static void keep_state(const struct team *team, bool keep) {
-    struct onnxptq_error error;
-    if (keep && onnxptq_state_join(team->args->state_path, &error) == ONNXPTQ_OK) {
-        return;
-    }
-    resume_drop_state(team->args);
+static enum outcome outcome_of(const struct team *team) {
+    return team->failed           ? OUTCOME_FAILED
+           : team->stopped        ? OUTCOME_STOPPED
+           : worker_interrupted() ? OUTCOME_INTERRUPTED
+                                  : OUTCOME_DONE;
 }
 
 /* The result is whole, but a library that crashes now and then is a thing to know of. */
@@ -203,48 +216,129 @@ static void tell_accidents(const struct team *team) {
     fputc('\n', stderr);
 }
 
-static enum exit_code tell_end(struct team *team) {
-    struct console *console = team->console;
-    console_clear_progress(console);
-    if (worker_interrupted()) {
-        keep_state(team, true);
-        return resume_tell_interrupt(console, team->args);
+/* What the members did is kept as one file, or not at all. */
+static void keep_state(const struct team *team, bool keep) {
+    struct onnxptq_error error;
+    bool first = team->ranks == NULL || team->ranks->rank == 0;
+    if (keep && (!first || onnxptq_state_join(team->args->state_path, &error) == ONNXPTQ_OK)) {
+        return;
     }
-    if (!team->failed) {
-        tell_accidents(team);
+    resume_drop_state(team->args);
+}
+
+static bool is_worth_keeping(const struct team *team, enum outcome outcome) {
+    return outcome != OUTCOME_FAILED || team->args->resume ||
+           (!team->last.finished && worker_may_go_on(&team->last, &team->end));
+}
+
+static enum exit_code tell_end(const struct team *team, enum outcome outcome) {
+    if (outcome == OUTCOME_INTERRUPTED) {
+        return resume_tell_interrupt(team->console, team->args);
+    }
+    return team->last.finished ? console_fail(team->console, &team->last.error, NULL)
+                               : worker_explain(team->console, team->args, &team->last, &team->end);
+}
+
+/* The first rank with the worst end speaks for all. */
+static size_t choose_speaker(const struct ranks *ranks, const int *outcomes) {
+    size_t speaker = 0;
+    for (size_t i = 1; i < ranks->size; i++) {
+        speaker = outcomes[i] > outcomes[speaker] ? i : speaker;
+    }
+    return speaker;
+}
+
+/* All ranks have the same exit code, once the one that failed has said why. */
+static enum exit_code end_with_ranks(const struct team *team, enum outcome outcome) {
+    const struct ranks *ranks = team->ranks;
+    int *outcomes = calloc(ranks->size, sizeof *outcomes), code = EXIT_FAILED;
+    if (outcomes == NULL) {
+        return console_fail_text(team->console, ONNXPTQ_ERROR_MEMORY, NULL, "out of memory");
+    }
+    ranks->meet((int)outcome, outcomes);
+    size_t speaker = choose_speaker(ranks, outcomes);
+    enum outcome worst = (enum outcome)outcomes[speaker];
+    free(outcomes);
+    if (worst == OUTCOME_DONE) {
+        ranks_bring_states(ranks, team->args->state_path, team->n);
         return EXIT_DONE;
     }
-    bool told = team->last.finished;
-    keep_state(team, team->args->resume || (!told && worker_may_go_on(&team->last, &team->end)));
-    if (!told) {
-        return worker_explain(console, team->args, &team->last, &team->end);
+    keep_state(team, ranks->share_from(speaker, is_worth_keeping(team, worst)) != 0);
+    (void)ranks->share(0); /* the first has joined the states */
+    if (ranks->rank == speaker) {
+        code = (int)tell_end(team, worst);
     }
-    return console_fail(console, &team->last.error, NULL);
+    return (enum exit_code)ranks->share_from(speaker, code);
+}
+
+static enum exit_code end_alone(const struct team *team, enum outcome outcome) {
+    if (outcome == OUTCOME_DONE) {
+        return EXIT_DONE;
+    }
+    keep_state(team, is_worth_keeping(team, outcome));
+    return tell_end(team, outcome);
+}
+
+/* ---- All of it ----------------------------------------------------------------------------- */
+
+/* Files of earlier teams, which may have been of another size. */
+static enum exit_code prepare_state(const struct team *team) {
+    struct onnxptq_error error = {0};
+    const struct args *args = team->args;
+    enum exit_code code = EXIT_DONE;
+    if (team->ranks == NULL || team->ranks->rank == 0) {
+        enum onnxptq_status status = args->resume ? onnxptq_state_join(args->state_path, &error)
+                                                  : onnxptq_state_discard(args->state_path, &error);
+        code = status == ONNXPTQ_OK ? EXIT_DONE
+                                    : console_fail(team->console, &error, "onnxptq --help");
+    }
+    return team->ranks != NULL ? (enum exit_code)team->ranks->share((int)code) : code;
 }
 
 static enum exit_code run_members(struct team *team) {
-    enum exit_code code = prepare_state(team->console, team->args);
+    enum exit_code code = prepare_state(team);
     if (code != EXIT_DONE || !start_all(team, &code) || !wait_for_all(team, &code)) {
         return code;
     }
-    return tell_end(team);
+    console_clear_progress(team->console);
+    enum outcome outcome = outcome_of(team);
+    if (outcome == OUTCOME_DONE) {
+        tell_accidents(team);
+    }
+    return team->ranks != NULL ? end_with_ranks(team, outcome) : end_alone(team, outcome);
 }
 
-static enum exit_code run_team(struct console *console, struct args *args) {
+/* Whether this process goes on alone, from what the team has left. */
+static bool run_team(struct console *console, struct args *args, const struct ranks *ranks,
+                     enum exit_code *code) {
+    size_t n = args->jobs > 0 ? (size_t)args->jobs : 1;
     struct team *team = calloc(1, sizeof *team);
-    struct worker_state *states = worker_states_map((size_t)args->jobs);
-    enum exit_code code = EXIT_FAILED;
-    bool alone = team == NULL || states == NULL;
-    if (!alone) {
+    struct worker_state *states = worker_states_map(n);
+    bool go_on = false;
+    if (team == NULL || states == NULL) {
+        *code = console_fail_text(console, ONNXPTQ_ERROR_MEMORY, NULL,
+                                  "cannot share memory between processes");
+    } else {
         *team = (struct team){
-            .console = console, .args = args, .states = states, .n = (size_t)args->jobs};
-        code = run_members(team);
-        alone = code == EXIT_DONE && !team->is_member;
-        args->go_on = alone;
+            .console = console, .args = args, .states = states, .n = n, .ranks = ranks};
+        *code = run_members(team);
+        go_on = *code == EXIT_DONE && !team->is_member && (ranks == NULL || ranks->rank == 0);
     }
     free(team);
-    worker_states_unmap(states, (size_t)args->jobs);
-    return alone ? worker_run(console, args) : code;
+    worker_states_unmap(states, n);
+    return go_on;
+}
+
+static enum exit_code run_shared(struct console *console, struct args *args,
+                                 const struct ranks *ranks) {
+    enum exit_code code = EXIT_DONE;
+    bool alone = ranks != NULL && args->state_path == NULL; /* there is nothing to share */
+    bool go_on = alone ? ranks->rank == 0 : run_team(console, args, ranks, &code);
+    if (ranks != NULL) {
+        ranks->close();
+    }
+    args->go_on = !alone;
+    return go_on ? worker_run(console, args) : code;
 }
 
 static bool check_options(const struct args *args, struct onnxptq_error *error) {
@@ -269,12 +363,17 @@ static bool check_options(const struct args *args, struct onnxptq_error *error) 
 enum exit_code team_run(struct console *console, struct args *args) {
     struct onnxptq_error error = {0};
     enum exit_code code = EXIT_DONE;
+    const struct ranks *ranks = NULL;
+    bool follower = ranks_is_follower();
     if (!check_options(args, &error)) {
-        return console_fail(console, &error, "onnxptq --help");
+        return follower ? EXIT_DONE : console_fail(console, &error, "onnxptq --help");
     }
     if (!resume_name_state(console, args, &code)) {
         return code;
     }
-    bool shared = args->jobs > 1 && args->state_path != NULL;
-    return shared ? run_team(console, args) : worker_run(console, args);
+    if ((args->command->bit & FOR_RUNS) != 0 && !ranks_open(console, &ranks)) {
+        return EXIT_FAILED;
+    }
+    bool shared = ranks != NULL || (args->jobs > 1 && args->state_path != NULL);
+    return shared ? run_shared(console, args, ranks) : worker_run(console, args);
 }

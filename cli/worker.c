@@ -88,14 +88,18 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* The child of a parent that has workers already has its handlers too. */
+/* The child of a parent that has workers already has its handlers too, and those of MPI, which
+ * print pages about a crash. */
 static void become_worker(struct console *console, struct worker_state *state, pid_t parent,
                           sigset_t *mask) {
     for (size_t i = 0; i < WORKER_MAX; i++) {
         processes[i] = 0;
     }
+    static const int defaults[] = {SIGCHLD, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+        signal(defaults[i], SIG_DFL);
+    }
     signals_init();
-    signal(SIGCHLD, SIG_DFL);
     sigdelset(mask, SIGCHLD);
     console->worker = state;
     follow_parent(parent);
