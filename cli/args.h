@@ -35,10 +35,12 @@ struct args {
     uint64_t external_threshold, external_above, opset;
     int method; /* -1: not given */
     int progress;
-    int size_rules, foreign_edges, external_data, observe, activation_type, quantize_outputs;
+    int size_rules, foreign_edges, external_data, observe, activation_type, quantize_outputs,
+        high_precision, native_io;
     double percentile; /* NaN: not given */
     struct text_list libraries, providers, op_types, exclude_op_types, nodes, exclude_nodes;
-    struct text_list provider_options, trt_plugins;
+    struct text_list provider_options, trt_plugins, keep_float_op_types, keep_float_nodes,
+        half_op_types;
     struct shape_list shapes, trt_profile_min, trt_profile_opt, trt_profile_max;
     struct onnxptq_input_range *ranges;
     size_t n_ranges;
@@ -71,7 +73,10 @@ enum {
     FOR_INSPECT = 2,
     FOR_CALIBRATE = 4,
     FOR_MERGE = 8,
-    FOR_RUNS = FOR_QUANTIZE | FOR_CALIBRATE,
+    FOR_CONVERT = 16,
+    FOR_RANGES = FOR_QUANTIZE | FOR_CALIBRATE,
+    FOR_RESULTS = FOR_QUANTIZE | FOR_CONVERT,
+    FOR_RUNS = FOR_RANGES | FOR_CONVERT,
     FOR_MODELS = FOR_RUNS | FOR_INSPECT,
     FOR_OUTPUTS = FOR_RUNS | FOR_MERGE,
     FOR_ALL = FOR_MODELS | FOR_MERGE

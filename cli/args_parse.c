@@ -146,9 +146,11 @@ static bool take_model(struct args *args, int argc, char **argv, struct onnxptq_
 /* Every list has room for all arguments. */
 static bool make_room(struct args *args, int argc) {
     size_t n = (size_t)argc + 1;
-    struct text_list *lists[] = {&args->libraries,  &args->op_types,      &args->exclude_op_types,
-                                 &args->nodes,      &args->exclude_nodes, &args->provider_options,
-                                 &args->trt_plugins};
+    struct text_list *lists[] = {&args->libraries,        &args->op_types,
+                                 &args->exclude_op_types, &args->nodes,
+                                 &args->exclude_nodes,    &args->provider_options,
+                                 &args->trt_plugins,      &args->keep_float_op_types,
+                                 &args->keep_float_nodes, &args->half_op_types};
     struct shape_list *shapes[] = {&args->shapes, &args->trt_profile_min, &args->trt_profile_opt,
                                    &args->trt_profile_max};
     bool good = true;

@@ -18,6 +18,11 @@ static const struct choice activation_types[] = {{"int8", ONNXPTQ_TYPE_INT8},
                                                  {"int16", ONNXPTQ_TYPE_INT16},
                                                  {"uint16", ONNXPTQ_TYPE_UINT16},
                                                  {NULL, 0}};
+static const struct choice precisions[] = {{"fp32", ONNXPTQ_TYPE_FLOAT},
+                                           {"fp16", ONNXPTQ_TYPE_FLOAT16},
+                                           {"bf16", ONNXPTQ_TYPE_BFLOAT16},
+                                           {NULL, 0}};
+static const struct choice io_types[] = {{"keep", 0}, {"native", 1}, {NULL, 0}};
 static const struct choice foreign_edges[] = {
     {"float", ONNXPTQ_FOREIGN_FLOAT}, {"fuse", ONNXPTQ_FOREIGN_FUSE}, {NULL, 0}};
 
@@ -39,15 +44,15 @@ static const struct option_row options[] = {
      "write the result to OUT, whole or not at all"},
     {FOR_OUTPUTS, NULL, 0, "force", NULL, VALUE_FLAG, FIELD(force), NULL,
      "replace OUT when it exists"},
-    {FOR_QUANTIZE, NULL, 0, "external-data", NULL, VALUE_FIXED, FIELD(external_data), outside,
+    {FOR_RESULTS, NULL, 0, "external-data", NULL, VALUE_FIXED, FIELD(external_data), outside,
      "keep the weights in OUT.data (default: where MODEL keeps its own,\n"
      "and outside OUT when it would be too large)"},
-    {FOR_QUANTIZE, NULL, 0, "no-external-data", NULL, VALUE_FIXED, FIELD(external_data), inside,
+    {FOR_RESULTS, NULL, 0, "no-external-data", NULL, VALUE_FIXED, FIELD(external_data), inside,
      "keep the weights inside OUT"},
-    {FOR_QUANTIZE, NULL, 0, "external-data-threshold", "BYTES", VALUE_NUMBER,
+    {FOR_RESULTS, NULL, 0, "external-data-threshold", "BYTES", VALUE_NUMBER,
      FIELD(external_threshold), NULL, "tensors below BYTES stay inside OUT (default 1024)"},
-    {FOR_QUANTIZE, NULL, 0, "external-data-above", "BYTES", VALUE_COUNT, FIELD(external_above),
-     NULL, "an OUT of more than BYTES is too large (default 2147483647)"},
+    {FOR_RESULTS, NULL, 0, "external-data-above", "BYTES", VALUE_COUNT, FIELD(external_above), NULL,
+     "an OUT of more than BYTES is too large (default 2147483647)"},
 
     {FOR_RUNS, NULL, 0, "opset", "N", VALUE_COUNT, FIELD(opset), NULL,
      "raise the opset to N, 7 to 26 (default: only as far as\n"
@@ -84,14 +89,14 @@ static const struct option_row options[] = {
      "save what calibration saw to FILE; a FILE.cache becomes a\n"
      "calibration cache of TensorRT"},
 
-    {FOR_RUNS, "Long calibrations", 0, "jobs", "N", VALUE_COUNT, FIELD(jobs), NULL,
+    {FOR_RANGES, "Long calibrations", 0, "jobs", "N", VALUE_COUNT, FIELD(jobs), NULL,
      "share the samples among N processes on this machine"},
-    {FOR_RUNS, NULL, 0, "resume", NULL, VALUE_FLAG, FIELD(resume), NULL,
+    {FOR_RANGES, NULL, 0, "resume", NULL, VALUE_FLAG, FIELD(resume), NULL,
      "go on where an earlier run of the same command was killed or\n"
      "interrupted, and keep its state after failures too"},
-    {FOR_RUNS, NULL, 0, "state", "FILE", VALUE_TEXT, FIELD(state), NULL,
+    {FOR_RANGES, NULL, 0, "state", "FILE", VALUE_TEXT, FIELD(state), NULL,
      "keep the state for --resume in FILE (default OUT.state)"},
-    {FOR_RUNS, NULL, 0, "shard", "I/N", VALUE_SHARD, 0, NULL,
+    {FOR_RANGES, NULL, 0, "shard", "I/N", VALUE_SHARD, 0, NULL,
      "calibrate with every N-th run of the samples, from the I-th on,\n"
      "into ranges to be merged; the same command for I = 1 to N"},
 
@@ -113,7 +118,7 @@ static const struct option_row options[] = {
      NULL, "the shape they are made fastest for; repeatable"},
     {FOR_MODELS, NULL, 0, "trt-profile-max", "NAME:1x3x8x8", VALUE_SHAPE, FIELD(trt_profile_max),
      NULL, "the largest; repeatable"},
-    {FOR_RUNS, NULL, 0, "observe", "auto|host|device", VALUE_CHOICE, FIELD(observe), observe,
+    {FOR_RANGES, NULL, 0, "observe", "auto|host|device", VALUE_CHOICE, FIELD(observe), observe,
      "where tensors are summarised for method max: on the device where\n"
      "they lie, or copied to the host (default: auto, the device where\n"
      "one has memory of its own)"},
@@ -132,39 +137,54 @@ static const struct option_row options[] = {
 
     {FOR_MODELS, "Quantization", 0, "target", "NAME", VALUE_TEXT, FIELD(target), NULL,
      "where the result will run: tensorrt (default) or onnxruntime"},
-    {FOR_RUNS, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,
+    {FOR_RANGES, NULL, 0, "method", "NAME", VALUE_CHOICE, FIELD(method), methods,
      "how ranges follow from the values seen: max takes all of them,\n"
      "percentile a share, entropy and mse what loses least; auto, the\n"
      "default, measures each of these and keeps the best"},
-    {FOR_RUNS, NULL, 0, "percentile", "P", VALUE_REAL, FIELD(percentile), NULL,
+    {FOR_RANGES, NULL, 0, "percentile", "P", VALUE_REAL, FIELD(percentile), NULL,
      "the share that the method percentile takes, in auto too, 50 to 100\n"
      "(default 99.99); given alone, it chooses that method"},
-    {FOR_RUNS, NULL, 0, "op-types", "LIST", VALUE_LIST, FIELD(op_types), NULL,
+    {FOR_RANGES, NULL, 0, "op-types", "LIST", VALUE_LIST, FIELD(op_types), NULL,
      "quantize only operators of these types, separated by commas, as\n"
      "Conv or custom_domain::DummyOp; repeatable"},
-    {FOR_RUNS, NULL, 0, "exclude-op-types", "LIST", VALUE_LIST, FIELD(exclude_op_types), NULL,
+    {FOR_RANGES, NULL, 0, "exclude-op-types", "LIST", VALUE_LIST, FIELD(exclude_op_types), NULL,
      "leave operators of these types float; repeatable"},
-    {FOR_RUNS, NULL, 0, "nodes", "PATTERN", VALUE_LIST, FIELD(nodes), NULL,
+    {FOR_RANGES, NULL, 0, "nodes", "PATTERN", VALUE_LIST, FIELD(nodes), NULL,
      "quantize only nodes whose whole name matches the regular\n"
      "expression (a node without a name is @ and its first output);\n"
      "repeatable"},
-    {FOR_RUNS, NULL, 0, "exclude-nodes", "PATTERN", VALUE_LIST, FIELD(exclude_nodes), NULL,
+    {FOR_RANGES, NULL, 0, "exclude-nodes", "PATTERN", VALUE_LIST, FIELD(exclude_nodes), NULL,
      "leave these nodes float; repeatable"},
-    {FOR_RUNS, NULL, 0, "size-rules", "on|off", VALUE_CHOICE, FIELD(size_rules), switches,
+    {FOR_RANGES, NULL, 0, "size-rules", "on|off", VALUE_CHOICE, FIELD(size_rules), switches,
      "leave operators float that are too small to gain (default: on for\n"
      "tensorrt, off for onnxruntime)"},
-    {FOR_RUNS, NULL, 0, "activation-type", "TYPE", VALUE_CHOICE, FIELD(activation_type),
+    {FOR_RANGES, NULL, 0, "activation-type", "TYPE", VALUE_CHOICE, FIELD(activation_type),
      activation_types,
      "int8, uint8, int16 or uint16 (default: what the target runs\n"
      "fastest; tensorrt has int8 alone; 16 bits need opset 21)"},
-    {FOR_RUNS, NULL, 0, "quantize-outputs", "on|off", VALUE_CHOICE, FIELD(quantize_outputs),
+    {FOR_RANGES, NULL, 0, "quantize-outputs", "on|off", VALUE_CHOICE, FIELD(quantize_outputs),
      switches,
      "Q/DQ behind all outputs of the model, or behind none (default: the\n"
      "target's rules)"},
-    {FOR_RUNS, NULL, 0, "foreign-edges", "float|fuse", VALUE_CHOICE, FIELD(foreign_edges),
+    {FOR_RANGES, NULL, 0, "foreign-edges", "float|fuse", VALUE_CHOICE, FIELD(foreign_edges),
      foreign_edges,
      "what custom operators read: float values (default), or rounded\n"
      "ones where that lets the neighbour fuse"},
+
+    {FOR_RESULTS, "Precision of the rest", 0, "high-precision", "TYPE", VALUE_CHOICE,
+     FIELD(high_precision), precisions,
+     "fp32, fp16 or bf16: what is left float computes in it where its\n"
+     "values allow (quantize: default fp32)"},
+    {FOR_RESULTS, NULL, 0, "io-types", "keep|native", VALUE_CHOICE, FIELD(native_io), io_types,
+     "keep float inputs and outputs float32 (default), or give them that\n"
+     "type too"},
+    {FOR_RESULTS, NULL, 0, "keep-float-op-types", "LIST", VALUE_LIST, FIELD(keep_float_op_types),
+     NULL, "leave operators of these types float32; repeatable"},
+    {FOR_RESULTS, NULL, 0, "keep-float-nodes", "PATTERN", VALUE_LIST, FIELD(keep_float_nodes), NULL,
+     "leave these nodes float32; repeatable"},
+    {FOR_RESULTS, NULL, 0, "half-op-types", "TYPE", VALUE_LIST, FIELD(half_op_types), NULL,
+     "custom operators whose kernels take that type, as\n"
+     "custom_domain::DummyOp (default: their types stay); repeatable"},
 
     {FOR_MODELS, "Messages", 0, "json", NULL, VALUE_FLAG, FIELD(json), NULL,
      "print the report as one JSON object"},
@@ -184,6 +204,11 @@ static const struct command commands[] = {
      "MODEL -o OUT (--data SOURCE | --random-data N | --ranges FILE) [OPTION]...",
      "Quantize an ONNX model to int8, measure the result beside the original, and say\n"
      "what was done and why.",
+     quantize_command},
+    {FOR_CONVERT, "convert",
+     "MODEL -o OUT --high-precision TYPE (--data SOURCE | --random-data N) [OPTION]...",
+     "Compute a float32 model in half precision as far as the values of the samples allow,\n"
+     "without quantizing it, and measure the result beside the original.",
      quantize_command},
     {FOR_CALIBRATE, "calibrate", "MODEL -o RANGES (--data SOURCE | --random-data N) [OPTION]...",
      "Run the samples and save the ranges of what the target quantizes, for quantize\n"

@@ -1,5 +1,5 @@
 /*
- * onnxptq quantize.
+ * onnxptq quantize, and onnxptq convert, which is the same without quantizing.
  */
 #include "run_job.h"
 #include "summary.h"
@@ -42,14 +42,17 @@ enum exit_code quantize_command(struct console *console, struct args *args) {
     struct onnxptq_job *job = NULL;
     args_fill_runtime(args, console, &runtime);
     job_fill_options(args, &runtime, console, &options);
+    options.convert_only = args->command->bit == FOR_CONVERT;
     enum onnxptq_status status = onnxptq_job_create(&options, &job, &error);
     if (status == ONNXPTQ_OK) {
         status = job_run_steps(console, job, steps, sizeof steps / sizeof *steps, &error);
     }
     console_clear_progress(console);
-    enum exit_code code = status == ONNXPTQ_OK
-                              ? print_report(console, job, args)
-                              : job_fail(console, args, status, &error, "onnxptq quantize --help");
+    enum exit_code code =
+        status == ONNXPTQ_OK
+            ? print_report(console, job, args)
+            : job_fail(console, args, status, &error,
+                       options.convert_only ? "onnxptq convert --help" : "onnxptq quantize --help");
     worker_tell_end(console->worker, code);
     onnxptq_job_destroy(job);
     return code;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 bool resume_name_state(struct console *console, struct args *args, enum exit_code *code) {
-    bool calibrates = (args->command->bit & FOR_RUNS) != 0 && args->ranges_file == NULL;
+    bool calibrates = (args->command->bit & FOR_RANGES) != 0 && args->ranges_file == NULL;
     if (!calibrates || args->output == NULL) {
         return true; /* the library says what is missing */
     }

@@ -73,6 +73,14 @@ void job_fill_options(const struct args *args, const struct onnxptq_runtime_opti
     options->size_rules = args->size_rules;
     options->activation_type = (enum onnxptq_type)args->activation_type;
     options->quantize_outputs = args->quantize_outputs;
+    options->high_precision = (enum onnxptq_type)args->high_precision;
+    options->native_io = args->native_io > 0;
+    options->keep_float_op_types = args->keep_float_op_types.items;
+    options->n_keep_float_op_types = args->keep_float_op_types.n;
+    options->keep_float_nodes = args->keep_float_nodes.items;
+    options->n_keep_float_nodes = args->keep_float_nodes.n;
+    options->half_op_types = args->half_op_types.items;
+    options->n_half_op_types = args->half_op_types.n;
     options->foreign_edges = (enum onnxptq_foreign_edges)args->foreign_edges;
     options->external_data = (enum onnxptq_external_data)args->external_data;
     options->external_data_threshold = args->external_threshold;

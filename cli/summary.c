@@ -83,6 +83,45 @@ static size_t count_quantized(const struct onnxptq_report *report) {
     return n;
 }
 
+/* By type, operator and rule, with high precision. */
+static int by_precision(const void *a, const void *b) {
+    const struct onnxptq_node_report *left = *(const struct onnxptq_node_report *const *)a;
+    const struct onnxptq_node_report *right = *(const struct onnxptq_node_report *const *)b;
+    int order = strcmp(left->precision, right->precision);
+    order = order != 0 ? order : strcmp(left->op, right->op);
+    return order != 0 ? order : strcmp(left->precision_rule, right->precision_rule);
+}
+
+static void print_precision(FILE *file, const struct console *console,
+                            const struct onnxptq_report *report) {
+    const struct onnxptq_node_report **nodes = calloc(report->n_nodes + 1, sizeof *nodes);
+    size_t n = 0, n_float = 0;
+    for (size_t i = 0; nodes != NULL && i < report->n_nodes; i++) {
+        if (report->nodes[i].precision != NULL) {
+            nodes[n++] = &report->nodes[i];
+            n_float += strcmp(report->nodes[i].precision, "float") == 0;
+        }
+    }
+    if (n > 0) {
+        char heading[96];
+        qsort(nodes, n, sizeof *nodes, by_precision);
+        snprintf(heading, sizeof heading, "Half precision: %zu of %zu float operators", n - n_float,
+                 n);
+        print_heading(file, console, heading);
+    }
+    for (size_t first = 0, i = 0; i < n; i++) {
+        if (i + 1 == n || by_precision(&nodes[i], &nodes[i + 1]) != 0) {
+            struct onnxptq_node_report line = *nodes[i];
+            char reason[512];
+            snprintf(reason, sizeof reason, "%s: %s", line.precision, line.precision_reason);
+            line.reason = reason;
+            print_group(file, &line, i + 1 - first);
+            first = i + 1;
+        }
+    }
+    free(nodes);
+}
+
 static void print_decisions(FILE *file, const struct console *console,
                             const struct onnxptq_report *report) {
     char heading[96];
@@ -94,6 +133,7 @@ static void print_decisions(FILE *file, const struct console *console,
         print_heading(file, console, "Left float");
         print_groups(file, report, false);
     }
+    print_precision(file, console, report);
 }
 
 /* ---- Every decision ------------------------------------------------------------------------ */

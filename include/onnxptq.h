@@ -287,6 +287,21 @@ struct onnxptq_quantize_options {
      * none, -1 where the target's rules put it. */
     int quantize_outputs;
 
+    /* FLOAT16 or BFLOAT16: what is left float32 computes in it as far as its values allow. FLOAT
+     * (default): it stays. */
+    enum onnxptq_type high_precision;
+    bool native_io; /* then float inputs and outputs of the model are of that type too */
+    /* Operators that stay float32; lists and patterns as above. */
+    const char *const *keep_float_op_types;
+    size_t n_keep_float_op_types;
+    const char *const *keep_float_nodes;
+    size_t n_keep_float_nodes;
+    /* Custom operators whose kernels take that type: "custom_domain::DummyOp". The types of all
+     * others stay as they are. */
+    const char *const *half_op_types;
+    size_t n_half_op_types;
+    bool convert_only; /* nothing is quantized */
+
     /* A ranges file (docs/ranges.md), or a calibration cache of TensorRT, to be used instead of
      * calibrating; samples are then needed to measure the result only. */
     const char *ranges_path;
@@ -337,6 +352,9 @@ struct onnxptq_node_report {
     enum onnxptq_decision decision;
     const char *rule;   /* short stable id, e.g. "weighted-input" */
     const char *reason; /* one sentence */
+    /* With high_precision, of nodes with float32 tensors: the type that it computes in, "float16"
+     * or "float", and why; else NULL. */
+    const char *precision, *precision_rule, *precision_reason;
 };
 
 /* One Q/DQ pair on an activation. */

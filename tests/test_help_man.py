@@ -5,6 +5,7 @@ import re
 import harness
 import pytest
 
+HALF = {"high-precision", "io-types", "keep-float-op-types", "keep-float-nodes", "half-op-types"}
 MANUAL = harness.ROOT / "docs" / "onnxptq.1"
 
 
@@ -43,16 +44,23 @@ def test_calibrate_and_merge_take_a_part_too():
     every = manual_options()
     options = help_options("calibrate")
     assert all(every[name] == row for name, row in options.items())
-    missing = {"ranges", "save-ranges"} | {name for name in every if "external-data" in name}
+    missing = {"ranges", "save-ranges", *HALF} | {name for name in every if "external-data" in name}
     assert set(every) - set(options) == missing
     options = help_options("merge")
     assert all(every[name] == row for name, row in options.items())
-    section = MANUAL.read_text().split(".Ss Options of calibrate")[1].split(".Ss")[0]
+    section = MANUAL.read_text().split(".Ss Options of convert")[1].split(".Ss")[0]
     listed = section.split(".Cm merge")[1]
     assert set(re.findall(r"^\.Fl Fl ([\w-]+)", listed, re.MULTILINE)) == set(options)
 
 
-@pytest.mark.parametrize("command", ["quantize", "calibrate", "inspect"])
+def test_convert_takes_what_does_not_quantize():
+    every, options = manual_options(), help_options("convert")
+    assert all(every[name] == row for name, row in options.items())
+    assert {"data", "output", "custom-op-lib", *HALF} <= set(options)
+    assert not {"method", "op-types", "foreign-edges", "ranges", "resume"} & set(options)
+
+
+@pytest.mark.parametrize("command", ["quantize", "convert", "calibrate", "inspect"])
 def test_the_parser_knows_every_option_of_the_help(command):
     """Each fails for want of a value or of a model, never as unknown."""
     for name, (short, argument) in help_options(command).items():

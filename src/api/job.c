@@ -23,6 +23,7 @@ static const struct stage stages[] = {
     {STEP_PLAN, "plan", oq_job_plan, NULL},
     {STEP_CALIBRATE, "calibrate", oq_job_calibrate, NULL},
     {STEP_EMIT, "choose", oq_job_choose, oq_job_must_choose},
+    {STEP_EMIT, "precision", oq_job_precision, oq_job_lowers_precision},
     {STEP_EMIT, "emit", oq_job_emit, NULL},
     {STEP_CHECK, "check", oq_job_check, NULL},
     {STEP_COMMIT, NULL, oq_job_commit, NULL},
@@ -145,6 +146,11 @@ void onnxptq_job_destroy(struct onnxptq_job *job) {
     }
     oq_output_destroy(job->output);
     oq_emit_result_reset(&job->emitted);
+    oq_model_destroy(job->measured);
+    oq_precision_plan_destroy(job->precision);
+    oq_selection_destroy(job->float_selection);
+    free(job->seen);
+    free(job->held);
     oq_plan_destroy(job->plan);
     oq_traced_shapes_destroy(job->shapes);
     size_t n_values = job->graph != NULL ? oq_graph_n_values(job->graph) : 0;

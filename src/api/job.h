@@ -11,6 +11,7 @@
 #include "api/report.h"
 #include "calib/traced_shapes.h"
 #include "data/source.h"
+#include "precision/precision.h"
 #include "quant/target.h"
 
 struct onnxptq_job {
@@ -40,6 +41,12 @@ struct onnxptq_job {
     struct oq_plan *plan;
     struct oq_range_method method; /* in use: AUTO until one is chosen */
     struct oq_emit_result emitted; /* by the stage that chooses the method already, or by emit */
+
+    struct oq_selection *float_selection; /* excludes what stays float32; of the original */
+    struct oq_statistics *seen;           /* of all float values, without histograms; malloc'ed */
+    bool *held;                           /* per node: stays float32, measured; malloc'ed */
+    struct oq_precision_plan *precision;  /* of the model before Q/DQ */
+    struct oq_model *measured; /* stands for the emitted model in the check; NULL: it does itself */
     struct oq_output *output;
 };
 
@@ -97,5 +104,15 @@ enum onnxptq_status oq_job_emit_with(struct onnxptq_job *job, struct oq_range_me
 enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_job_commit(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+
+/* True when what stays float32 is to be computed in half precision. */
+bool oq_job_lowers_precision(const struct onnxptq_job *job);
+/* Finds out how much of it. */
+enum onnxptq_status oq_job_precision(struct onnxptq_job *job, struct onnxptq_error *error)
+    OQ_MUST_USE;
+/* Does it to the emitted model. */
+enum onnxptq_status oq_job_lower(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+/* The emitted model, with the original's types of inputs and outputs. */
+const struct oq_model *oq_job_measured_model(const struct onnxptq_job *job);
 
 #endif

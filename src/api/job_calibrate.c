@@ -267,7 +267,10 @@ enum onnxptq_status oq_job_emit(struct onnxptq_job *job, struct onnxptq_error *e
     }
     OQ_TRY(oq_report_add_numbers(&job->report, job->graph, job->plan, job->ranges, &job->emitted,
                                  error));
-    if (nothing_is_quantized(job->plan, &job->emitted)) {
+    if (oq_job_lowers_precision(job)) {
+        OQ_TRY(oq_report_add_precision(&job->report, job->precision, error));
+        OQ_TRY(oq_job_lower(job, error));
+    } else if (nothing_is_quantized(job->plan, &job->emitted)) {
         OQ_TRY(keep_original(job, error));
     }
     OQ_TRY(oq_output_write(&job->options.quantize, job->original, job->emitted.model, &job->output,

@@ -102,9 +102,11 @@ static enum onnxptq_status compare_optimizations(struct onnxptq_job *job,
     struct oq_session *plain = NULL, *fresh = NULL, *optimized = used;
     struct oq_output_quality *quality = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
-    OQ_TRY_DONE(oq_job_open_result(job, job->emitted.model, OQ_OPTIMIZE_NONE, &plain, error));
+    OQ_TRY_DONE(
+        oq_job_open_result(job, oq_job_measured_model(job), OQ_OPTIMIZE_NONE, &plain, error));
     if (may_keep_state(job)) {
-        OQ_TRY_DONE(oq_job_open_result(job, job->emitted.model, OQ_OPTIMIZE_ALL, &fresh, error));
+        OQ_TRY_DONE(
+            oq_job_open_result(job, oq_job_measured_model(job), OQ_OPTIMIZE_ALL, &fresh, error));
         optimized = fresh;
     }
     OQ_TRY_DONE(compare(job, run, NULL, optimized, plain, &quality, error));
@@ -160,7 +162,7 @@ static enum onnxptq_status measure_again(struct onnxptq_job *job, const struct o
     struct oq_session *plain = NULL;
     reset_measured(measured);
     job->report.public.measured_unoptimized = true;
-    OQ_TRY(oq_job_open_result(job, job->emitted.model, OQ_OPTIMIZE_NONE, &plain, error));
+    OQ_TRY(oq_job_open_result(job, oq_job_measured_model(job), OQ_OPTIMIZE_NONE, &plain, error));
     enum onnxptq_status status = measure(job, runs, plain, measured, error);
     oq_session_destroy(plain);
     return status;
@@ -171,7 +173,7 @@ static enum onnxptq_status check_runs(struct onnxptq_job *job, const struct oq_d
     struct oq_session *result = NULL;
     struct measured measured = {0};
     bool optimized = true, differs = false;
-    OQ_TRY(oq_job_open_candidate(job, job->emitted.model, &optimized, &result, error));
+    OQ_TRY(oq_job_open_candidate(job, oq_job_measured_model(job), &optimized, &result, error));
     enum onnxptq_status status = measure(job, runs, result, &measured, error);
     if (status == ONNXPTQ_OK && optimized && !oq_job_is_large(job)) {
         status = check_without_optimizations(job, runs, result, &differs, error);
@@ -197,7 +199,7 @@ static enum onnxptq_status check_loading(struct onnxptq_job *job, struct onnxptq
     bool optimized = true;
     oq_report_add_note(&job->report, "the result was not measured: no samples were given");
     enum onnxptq_status status =
-        oq_job_open_candidate(job, job->emitted.model, &optimized, &session, &reason);
+        oq_job_open_candidate(job, oq_job_measured_model(job), &optimized, &session, &reason);
     if (status == ONNXPTQ_ERROR_RUNTIME &&
         oq_job_open_original(job, &session, NULL) == ONNXPTQ_ERROR_RUNTIME) {
         oq_report_add_note(&job->report,

@@ -83,6 +83,12 @@ enum onnxptq_status oq_job_read(struct onnxptq_job *job, struct onnxptq_error *e
     OQ_TRY(oq_probe_require_all(job->runtime, job->graph, error));
     note_plugins(job);
     OQ_TRY(oq_selection_create(options, job->graph, &job->selection, error));
+    const struct onnxptq_quantize_options kept = {.exclude_op_types = options->keep_float_op_types,
+                                                  .n_exclude_op_types =
+                                                      options->n_keep_float_op_types,
+                                                  .exclude_nodes = options->keep_float_nodes,
+                                                  .n_exclude_nodes = options->n_keep_float_nodes};
+    OQ_TRY(oq_selection_create(&kept, job->graph, &job->float_selection, error));
     OQ_TRY(oq_report_add_nodes(&job->report, job->graph, NULL, NULL, error));
     OQ_TRY(oq_declare_inputs(job->graph, job->report.arena, &report->inputs, &report->n_inputs,
                              error));
@@ -114,7 +120,13 @@ static int64_t needed_opset(const struct oq_graph *graph, enum onnxptq_type acti
 
 /* A model is never lowered, and never left without what quantization needs. */
 static int64_t choose_opset(struct onnxptq_job *job) {
-    const int64_t needed = needed_opset(job->graph, job->options.quantize.activation_type);
+    const struct onnxptq_quantize_options *options = &job->options.quantize;
+    int64_t needed = options->convert_only ? 0 : needed_opset(job->graph, options->activation_type);
+    if (oq_job_lowers_precision(job)) {
+        const int64_t half =
+            oq_precision_needed_opset(options->high_precision, !options->convert_only);
+        needed = half > needed ? half : needed;
+    }
     const int64_t asked = job->options.quantize.opset;
     const int64_t given = oq_model_opset(job->original);
     const int64_t least = given > needed ? given : needed;
@@ -282,6 +294,13 @@ enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *e
         .quantize_outputs = options->quantize_outputs,
     };
     OQ_TRY(oq_plan_create(job->graph, &job->plan, error));
-    OQ_TRY(oq_target_plan(job->target, &context, job->plan, error));
+    if (options->convert_only) {
+        for (uint32_t i = 0; i < oq_graph_n_nodes(job->graph); i++) {
+            oq_plan_set_node(job->plan, i, ONNXPTQ_DECISION_FLOAT, "convert",
+                             "the model is converted only");
+        }
+    } else {
+        OQ_TRY(oq_target_plan(job->target, &context, job->plan, error));
+    }
     return oq_report_add_nodes(&job->report, job->graph, job->plan, NULL, error);
 }

@@ -8,13 +8,20 @@
 
 #include <stdlib.h>
 
+/* They carry types too, which are others where foreign operators compute in half precision: there
+ * only what the result itself declares. */
+static const struct oq_traced_shapes *shapes_for(const struct onnxptq_job *job,
+                                                 const struct oq_model *model) {
+    return model != job->original && job->options.quantize.n_half_op_types > 0 ? NULL : job->shapes;
+}
+
 /* `kind` says how; model, size and folder are filled in. */
 static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq_model *model,
                                         struct oq_session_spec kind, struct oq_session **session,
                                         struct onnxptq_error *error) {
     struct oq_model *copy = NULL;
     uint8_t *bytes = NULL;
-    OQ_TRY(oq_session_copy_create(model, job->runtime, job->shapes, &copy, error));
+    OQ_TRY(oq_session_copy_create(model, job->runtime, shapes_for(job, model), &copy, error));
     enum onnxptq_status status = oq_marks_add(copy, job->runtime, error);
     if (status == ONNXPTQ_OK) {
         status = oq_session_bytes(copy, job->weights, &bytes, &kind.size, error);

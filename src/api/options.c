@@ -4,6 +4,7 @@
 #include "api/options.h"
 
 #include "api/state.h"
+#include "base/number.h"
 #include "base/temporary.h"
 #include "prepare/opset.h"
 #include "quant/target.h"
@@ -28,6 +29,7 @@ void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options, siz
         .percentile = 99.99,
         .size_rules = -1,
         .quantize_outputs = -1,
+        .high_precision = ONNXPTQ_TYPE_FLOAT,
         .external_data_threshold = 1024,
         .external_data_above = INT32_MAX,
     };
@@ -114,6 +116,9 @@ static enum onnxptq_status check_lists(const struct oq_options *options,
         {"excluded operator types", q->exclude_op_types, q->n_exclude_op_types},
         {"node patterns", q->nodes, q->n_nodes},
         {"excluded node patterns", q->exclude_nodes, q->n_exclude_nodes},
+        {"operator types kept in float32", q->keep_float_op_types, q->n_keep_float_op_types},
+        {"node patterns kept in float32", q->keep_float_nodes, q->n_keep_float_nodes},
+        {"operator types in half precision", q->half_op_types, q->n_half_op_types},
     };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         for (size_t j = 0; j < lists[i].n; j++) {
@@ -233,6 +238,30 @@ enum onnxptq_status oq_fail_no_target(const char *name, struct onnxptq_error *er
         oq_target_names());
 }
 
+static enum onnxptq_status check_precision(const struct onnxptq_quantize_options *q,
+                                           struct onnxptq_error *error) {
+    const bool half = oq_type_is_half((int)q->high_precision);
+    if (!half && q->high_precision != ONNXPTQ_TYPE_FLOAT &&
+        q->high_precision != ONNXPTQ_TYPE_UNDEFINED) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use high precision %s: it is float, float16 or bfloat16",
+                       oq_type_name((int)q->high_precision));
+    }
+    if (!half && q->convert_only) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot convert model '%s': no other type given; choose one with "
+                       "--high-precision",
+                       q->model_path);
+    }
+    if (!half && (q->native_io ||
+                  q->n_keep_float_op_types + q->n_keep_float_nodes + q->n_half_op_types > 0)) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use --io-types, --keep-float-op-types, --keep-float-nodes or "
+                       "--half-op-types: they need --high-precision fp16 or bf16");
+    }
+    return ONNXPTQ_OK;
+}
+
 static enum onnxptq_status check_choices(const struct oq_options *options,
                                          struct onnxptq_error *error) {
     const struct onnxptq_quantize_options *q = &options->quantize;
@@ -259,6 +288,7 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
             "cannot use quantize_outputs %d: it is 1 (on), 0 (off) or -1 (the target's default)",
             q->quantize_outputs);
     }
+    OQ_TRY(check_precision(q, error));
     OQ_TRY(oq_target_check_activation(oq_target_find(q->target), q->activation_type, error));
     if (q->foreign_edges != ONNXPTQ_FOREIGN_FLOAT && q->foreign_edges != ONNXPTQ_FOREIGN_FUSE) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,

@@ -121,6 +121,25 @@ enum onnxptq_status oq_report_add_nodes(struct oq_report *report, const struct o
     return ONNXPTQ_OK;
 }
 
+enum onnxptq_status oq_report_add_precision(struct oq_report *report,
+                                            const struct oq_precision_plan *plan,
+                                            struct onnxptq_error *error) {
+    struct onnxptq_node_report *nodes = (struct onnxptq_node_report *)report->public.nodes;
+    for (size_t i = 0; i < report->public.n_nodes; i++) {
+        const struct oq_precision_node *node = &plan->nodes[i];
+        if (node->reason == NULL) {
+            continue;
+        }
+        nodes[i].precision = oq_type_name(node->half ? (int)plan->type : (int)ONNXPTQ_TYPE_FLOAT);
+        nodes[i].precision_rule = oq_arena_strdup(report->arena, node->rule);
+        nodes[i].precision_reason = oq_arena_strdup(report->arena, node->reason);
+        if (nodes[i].precision_rule == NULL || nodes[i].precision_reason == NULL) {
+            return oq_fail_memory(error, "the report of nodes");
+        }
+    }
+    return ONNXPTQ_OK;
+}
+
 /* ---- Quality ------------------------------------------------------------------------------- */
 
 static void note_incomparable(struct oq_report *report, const struct oq_output_quality *quality) {

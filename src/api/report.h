@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "check/compare.h"
+#include "precision/precision.h"
 #include "quant/emit.h"
 
 #define OQ_REPORT_MAX_STAGES 16
@@ -45,6 +46,10 @@ enum onnxptq_status oq_report_add_numbers(struct oq_report *report, const struct
                                           const struct oq_statistics *ranges,
                                           const struct oq_emit_result *emitted,
                                           struct onnxptq_error *error) OQ_MUST_USE;
+/* What a plan of half precision says of the same nodes. */
+enum onnxptq_status oq_report_add_precision(struct oq_report *report,
+                                            const struct oq_precision_plan *plan,
+                                            struct onnxptq_error *error) OQ_MUST_USE;
 enum onnxptq_status oq_report_add_outputs(struct oq_report *report,
                                           const struct oq_output_quality *quality, size_t n,
                                           struct onnxptq_error *error) OQ_MUST_USE;

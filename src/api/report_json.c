@@ -18,6 +18,11 @@ static void write_nodes(struct oq_json *json, const struct onnxptq_report *repor
         oq_json_text(json, object, "decision", onnxptq_decision_name(node->decision));
         oq_json_text(json, object, "rule", node->rule);
         oq_json_text(json, object, "reason", node->reason);
+        if (node->precision != NULL) {
+            oq_json_text(json, object, "precision", node->precision);
+            oq_json_text(json, object, "precision_rule", node->precision_rule);
+            oq_json_text(json, object, "precision_reason", node->precision_reason);
+        }
     }
 }
 
