@@ -146,7 +146,9 @@ def test_profiles_must_be_of_the_model(devices, bench, shape, words):
     assert harness.files_in(bench.out) == [] and not devices.sessions
 
 
-@pytest.mark.parametrize("providers", ["trt,trt:1", "cuda:1,CUDAExecutionProvider", "cuda:0,cpu,cuda:1"])
+@pytest.mark.parametrize(
+    "providers", ["trt,trt:1", "cuda:1,CUDAExecutionProvider", "cuda:0,cpu,cuda:1"]
+)
 def test_a_provider_named_twice(devices, bench, providers):
     devices.quantize(models.motivating(), providers).failed("together", "ExecutionProvider", code=2)
     assert harness.files_in(bench.out) == []
@@ -242,7 +244,9 @@ def test_ranks_are_told_wherever_a_tensor_was_seen(devices):
     for providers in ("cuda", "cpu"):
         devices.quantize(models.motivating(), providers, out=f"{providers}.onnx").ok()
         model, _ = devices.sessions[1]
-        declared[providers] = {v.name: len(v.type.tensor_type.shape.dim) for v in model.graph.value_info}
+        declared[providers] = {
+            v.name: len(v.type.tensor_type.shape.dim) for v in model.graph.value_info
+        }
     assert declared["cuda"] == {"c1": 4, "r1": 4, "d": 4, "c2": 4}
     assert declared["cpu"] == {"d": 4}
 

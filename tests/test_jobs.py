@@ -115,7 +115,9 @@ def test_a_hang_is_named(bench):
 def test_other_faults_are_named(bench, op):
     from test_faulty_libraries import assert_blamed, faulty
 
-    assert_blamed(bench, bench.quantize(faulty(op, 1), "--jobs", 2), "of calibrate" * (op != "Fail"))
+    assert_blamed(
+        bench, bench.quantize(faulty(op, 1), "--jobs", 2), "of calibrate" * (op != "Fail")
+    )
 
 
 def test_a_mistake_is_told_once(bench):

@@ -91,7 +91,11 @@ def test_a_model_that_the_provider_refuses(bench, openvino, target, args):
     run = bench.quantize(
         case, "--ort-lib", openvino, "--providers", "openvino", *args, target=target
     ).ok()
-    for words in ("the ranges were measured on CPU", CPU_FALLBACK, "the result was measured on CPU"):
+    for words in (
+        "the ranges were measured on CPU",
+        CPU_FALLBACK,
+        "the result was measured on CPU",
+    ):
         assert sum(words in note and "rank" in note for note in run.json["notes"]) == 1, words
     assert qdq.View(run.model).edges() == case.edges(target)
     harness.assert_quality(case, run.model)

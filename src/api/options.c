@@ -194,6 +194,14 @@ static enum onnxptq_status check_data(const struct onnxptq_quantize_options *q,
                        "cannot use --preprocess: it says how images are fed, and no --images is "
                        "given");
     }
+    if (q->images_path != NULL && q->preprocess == NULL) {
+        return oq_fail(
+            error, ONNXPTQ_ERROR_USAGE,
+            "cannot read images '%s': how the model takes them is not said; give it with "
+            "--preprocess, for example resize=256,crop=224,mean=0.485:0.456:0.406, or "
+            "--preprocess imagenet",
+            q->images_path);
+    }
     if (q->data != NULL && q->n_input_shapes > 0) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                        "cannot use --input-shape: it describes random data and raw files, and a "

@@ -131,6 +131,19 @@ static void test_exactly_one_source(void **state) {
     assert_refused(&options, "no read function");
 }
 
+static void test_images_need_to_be_told_how(void **state) {
+    (void)state;
+    struct onnxptq_quantize_options options = good_options();
+    options.preprocess = "imagenet";
+    assert_refused(&options, "--images");
+    options.images_path = "photos";
+    assert_refused(&options, "more than one");
+    options.random_samples = 0;
+    assert_int_equal(check(&options), ONNXPTQ_OK);
+    options.preprocess = NULL;
+    assert_refused(&options, "--preprocess");
+}
+
 static void test_choices(void **state) {
     (void)state;
     struct onnxptq_quantize_options options = good_options();
@@ -243,6 +256,7 @@ int main(void) {
         cmocka_unit_test(test_no_target_is_the_default),
         cmocka_unit_test(test_paths_must_be_given),
         cmocka_unit_test(test_exactly_one_source),
+        cmocka_unit_test(test_images_need_to_be_told_how),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_lists_hold_text),
         cmocka_unit_test(test_random_ranges_and_shapes),
