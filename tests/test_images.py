@@ -293,6 +293,19 @@ def test_images_of_many_sizes(bench, target, method):
     assert {"X"} <= {t["name"] for t in run.json["tensors"]}
 
 
+def test_an_image_that_the_model_does_not_take(bench):
+    """It is found when the model runs, and the message names the file."""
+    g = models.Graph()
+    c = g.conv(g.input("X", ["B", 3, "H", "W"]), "c", 3, 4, name="conv")
+    shape = g.const("shape", np.array([1, 4 * 256], np.int64))
+    g.node("Reshape", [c, shape], "Y")
+    g.output("Y", [1, 4 * 256])
+    save(bench.inside / "i", "good.png", picture(16, 16))
+    save(bench.inside / "i", "wrong.png", picture(16, 17))
+    run = quantize(bench, IMAGENET, "--method", "max", model=models.Case(g.build(), {}))
+    run.failed("calibrate with sample 1 ('wrong.png')", "Reshape")
+
+
 def refuse(bench, spec, *words, code=1, model=None, args=()):
     quantize(bench, spec, *args, model=model).failed(*words, code=code)
     assert harness.files_in(bench.out) == []

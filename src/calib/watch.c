@@ -122,8 +122,10 @@ static enum onnxptq_status prefix_samples(const struct watch *watch, const size_
                                           size_t n, enum onnxptq_status status,
                                           struct onnxptq_error *error) {
     const char *stage = watch->spec->stage;
+    char text[OQ_SAMPLE_TEXT_SIZE];
     if (n == 1) {
-        return oq_prefix(error, status, "cannot %s with sample %zu: ", stage, samples[0]);
+        return oq_prefix(error, status, "cannot %s with sample %s: ", stage,
+                         oq_data_describe_sample(watch->spec->source, samples[0], text));
     }
     return oq_prefix(error, status, "cannot %s with samples %zu to %zu: ", stage, samples[0],
                      samples[n - 1]);

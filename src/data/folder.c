@@ -240,6 +240,7 @@ static enum onnxptq_status open_runs(struct folder_reader *reader, const struct 
         OQ_TRY(oq_names_list(reader->path, kinds[reader->kind].wanted, &reader->names, error));
     }
     reader->base.n_samples = reader->names.n;
+    reader->base.names = &reader->names;
     for (size_t i = 0; i < reader->base.n_samples; i++) {
         struct oq_archive *archive = NULL;
         OQ_TRY(open_sample(reader, i, &archive, error));

@@ -225,6 +225,7 @@ static enum onnxptq_status set_batch(struct image_reader *reader, size_t wanted,
 static enum onnxptq_status list_images(struct image_reader *reader, struct onnxptq_error *error) {
     OQ_TRY(oq_names_list(reader->path, is_image_name, &reader->names, error));
     reader->base.n_samples = reader->names.n;
+    reader->base.names = &reader->names;
     if (reader->names.n == 0) {
         return oq_fail(error, ONNXPTQ_ERROR_DATA,
                        "cannot read images '%s': the folder holds no .png, .jpg or .jpeg file",

@@ -6,6 +6,7 @@
 #define OQ_DATA_READER_H
 
 #include "data/archive.h"
+#include "data/listing.h"
 #include "data/source.h"
 
 struct oq_reader {
@@ -18,6 +19,7 @@ struct oq_reader {
     enum onnxptq_status (*read)(struct oq_reader *reader, const size_t *samples, size_t n,
                                 struct onnxptq_tensor *inputs, struct onnxptq_error *error);
     void (*close)(struct oq_reader *reader); /* frees the reader */
+    const struct oq_names *names;            /* of the files, where each is a sample; else NULL */
 };
 
 /* Each copies what it needs of `spec`, except spec->inputs, which outlives the reader. */

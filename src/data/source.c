@@ -9,6 +9,7 @@
 #include "data/array_file.h"
 #include "data/reader.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct oq_data_source {
@@ -159,6 +160,17 @@ void oq_data_close(struct oq_data_source *source) {
     }
     oq_arena_destroy(source->arena);
     free(source);
+}
+
+const char *oq_data_describe_sample(const struct oq_data_source *source, size_t sample,
+                                    char text[OQ_SAMPLE_TEXT_SIZE]) {
+    const struct oq_names *names = source->reader->names;
+    if (names != NULL && sample < names->n) {
+        (void)snprintf(text, OQ_SAMPLE_TEXT_SIZE, "%zu ('%s')", sample, names->items[sample]);
+    } else {
+        (void)snprintf(text, OQ_SAMPLE_TEXT_SIZE, "%zu", sample);
+    }
+    return text;
 }
 
 /* ---- Reading ---- */

@@ -41,6 +41,11 @@ enum onnxptq_status oq_data_read(struct oq_data_source *source, const size_t *sa
                                  struct onnxptq_tensor *inputs, struct onnxptq_error *error)
     OQ_MUST_USE;
 
+/* "12 ('0012.jpg')" where a sample is a file of a folder, else "12". Returns `text`. */
+#define OQ_SAMPLE_TEXT_SIZE 288
+const char *oq_data_describe_sample(const struct oq_data_source *source, size_t sample,
+                                    char text[OQ_SAMPLE_TEXT_SIZE]);
+
 /* Which samples serve what. Below 16 samples all serve for both; else sample i is held back for the
  * check when i % 8 == 7. */
 enum oq_data_part { OQ_DATA_CALIBRATE, OQ_DATA_CHECK, OQ_DATA_ALL };
