@@ -128,14 +128,15 @@ static enum exit_code blame_one(struct console *console, const struct worker_sta
 }
 
 static enum exit_code blame_all(struct console *console, const struct worker_state *state,
-                                const char *how, const char *where) {
+                                bool timed_out, const char *how, const char *where) {
     bool known = state->operators[0] != '\0';
     if (state->libraries[0] == '\0') {
         return console_fail_text(
             console, ONNXPTQ_ERROR_RUNTIME, NULL,
-            "cannot finish: the process %s %s; no custom operator library was loaded: ONNX Runtime "
-            "or onnxptq is to blame, please report it",
-            how, where);
+            "cannot finish: the process %s %s; no custom operator library was loaded: %s", how,
+            where,
+            timed_out ? "the model may take longer, or never come to an end by itself"
+                      : "ONNX Runtime or onnxptq is to blame, please report it");
     }
     return console_fail_text(console, ONNXPTQ_ERROR_LIBRARY, NULL,
                              "cannot finish: the process %s %s; look for the fault in the custom "
@@ -178,5 +179,6 @@ enum exit_code worker_explain(struct console *console, const struct args *args,
                                      ? "; the same command with --resume goes on from what was done"
                                      : "");
     }
-    return one ? blame_one(console, state, how, where) : blame_all(console, state, how, where);
+    return one ? blame_one(console, state, how, where)
+               : blame_all(console, state, end->timed_out, how, where);
 }

@@ -4,13 +4,16 @@ that do not let the user stop the tool."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 
 import harness
 import models
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 NODE = "/block/custom"
 LIBRARY = "libplaces.so"
@@ -69,6 +72,65 @@ def test_inspecting_names_the_library_too(bench):
     harness.run_cli(
         "inspect", model, "--custom-op-lib", harness.library("places"), "--timeout", "1", env=env
     ).failed(LIBRARY, "1 s (--timeout)")
+
+
+@pytest.mark.parametrize(
+    "args", [(), ("--method", "max"), ("--target", "onnxruntime"), ("--jobs", "2")]
+)
+def test_wherever_it_happens_node_and_sample_are_named(bench, args):
+    """The first run of the operator fails, the second one, and so on, until there are no more."""
+    case = models.motivating()
+    case.data = {"X": models.noise(3, 3, 8, 8)}
+    words = ["quantize", bench.write_model(case.model), "-o", bench.out / "q.onnx", "--data",
+             bench.write_data(case.data), "--custom-op-lib", harness.library("places"), *args]  # fmt: skip
+    stages = set()
+    for after in range(200):
+        env = {"FAULT_PLACE": "run", "FAULT_HOW": "exit", "FAULT_AFTER": str(after)}
+        run = harness.run_cli(*words, env=env)
+        if run.code == 0:
+            break
+        run.failed(NODE, "custom_domain::DummyOp", LIBRARY, "exit code 7")
+        stages.add(re.search(r"at sample [0-2] of ([a-z]+);", run.err)[1])
+        assert harness.files_in(bench.out) == []
+    assert 8 < after < 199 and {"trace", "calibrate", "check"} <= stages
+
+
+@pytest.mark.parametrize("after", range(7, 15))
+def test_no_run_escapes_the_timeout(bench, after):
+    """Of the check, with its two models in turn."""
+    case = models.motivating()
+    case.data = {"X": models.noise(3, 3, 8, 8)}
+    env = {"FAULT_PLACE": "run", "FAULT_HOW": "hang", "FAULT_AFTER": str(after)}
+    libs = [harness.library("places")]
+    run = bench.quantize(case, "--timeout", "1", "--method", "max", libs=libs, env=env)
+    if run.code == 0:
+        assert after > 9
+    else:
+        run.failed(NODE, "1 s (--timeout)", "of check")
+
+
+@pytest.mark.parametrize("data", ["X", "w"])
+def test_a_model_that_never_comes_to_an_end(bench, data):
+    """A loop of 2^62 turns, in the way of the data or behind a weight. Nobody's library is blamed."""
+    declare = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["v"], ["v2"]), helper.make_node("Identity", ["c"], ["c2"])],
+        "body",
+        [declare("i", TensorProto.INT64, []), declare("c", TensorProto.BOOL, []),
+         declare("v", TensorProto.FLOAT, [8, 8])],
+        [declare("c2", TensorProto.BOOL, []), declare("v2", TensorProto.FLOAT, [8, 8])],
+    )  # fmt: skip
+    g = models.Graph()
+    g.input("X", [8, 8])
+    g.const("w", np.eye(8, dtype=np.float32))
+    g.const("n", np.array(2**62))
+    x = g.node("Loop", ["n", "", data], "L", "loop", body=body)
+    g.node("MatMul", ["X" if data == "w" else "w", x], "Y", "mm")
+    g.output("Y", [8, 8])
+    case = models.Case(g.build(), {"X": models.noise(3, 8, 8)})
+    run = bench.quantize(case, "--timeout", "1")
+    run.failed("1 s (--timeout)", "never come to an end")
+    assert harness.files_in(bench.out) == []
 
 
 # The user's own patience

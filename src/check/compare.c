@@ -11,15 +11,21 @@ struct comparison {
     struct onnxptq_tensor *inputs, *reference, *candidate;
 };
 
+/* Each run is told: what was going on ends with a run. */
+static enum onnxptq_status run_one(const struct comparison *c, struct oq_session *session,
+                                   const size_t *samples, size_t n, struct onnxptq_tensor *outputs,
+                                   struct onnxptq_error *error) {
+    oq_runtime_tell_run(c->spec->runtime, "check", samples[0], n);
+    return oq_prefix(error, oq_session_run(session, c->inputs, outputs, error),
+                     "cannot check sample %zu: ", samples[0]);
+}
+
 static enum onnxptq_status run_both(const struct comparison *c, const size_t *samples, size_t n,
                                     struct onnxptq_error *error) {
     const struct oq_compare_spec *spec = c->spec;
     OQ_TRY(oq_data_read(spec->source, samples, n, c->inputs, error));
-    oq_runtime_tell_run(spec->runtime, "check", samples[0], n);
-    OQ_TRY(oq_prefix(error, oq_session_run(spec->reference, c->inputs, c->reference, error),
-                     "cannot check sample %zu: ", samples[0]));
-    return oq_prefix(error, oq_session_run(spec->candidate, c->inputs, c->candidate, error),
-                     "cannot check sample %zu: ", samples[0]);
+    OQ_TRY(run_one(c, spec->reference, samples, n, c->reference, error));
+    return run_one(c, spec->candidate, samples, n, c->candidate, error);
 }
 
 static enum onnxptq_status compare_runs(const struct comparison *c,

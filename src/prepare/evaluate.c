@@ -293,6 +293,7 @@ static enum onnxptq_status run_group(struct evaluation *evaluation, struct oq_ev
         return oq_fail_memory(error, "constants");
     }
     OQ_TRY_DONE(create_session(evaluation, &session, error));
+    oq_runtime_tell_run(evaluation->preparation->spec->runtime, "evaluation of constants", 0, 0);
     OQ_TRY_DONE(oq_session_run(session, NULL, results, error));
     for (size_t i = 0; i < n; i++) {
         OQ_TRY_DONE(keep_result(evaluation, &items[i], &results[i], error));

@@ -3,7 +3,8 @@
  *
  *   load, register, describe, create, run, destroy, exit
  *
- * and FAULT_HOW what happens there:
+ * after as many passes as FAULT_AFTER says (0), whatever session they are of, and FAULT_HOW what
+ * happens there:
  *
  *   crash, exit (of the process, with code 7), hang, deaf (hangs, and hears no signal), stop (the
  *   process, as Ctrl-Z does), refuse (with an error, where there is a way), work (for half a second
@@ -60,7 +61,9 @@ static bool is_wanted(const char *variable, const char *what) {
 }
 
 static void here(const char *place) {
-    if (is_wanted("FAULT_PLACE", place)) {
+    static long passes;
+    const char *after = getenv("FAULT_AFTER");
+    if (is_wanted("FAULT_PLACE", place) && passes++ >= (after ? strtol(after, NULL, 10) : 0)) {
         fail();
     }
 }
