@@ -227,9 +227,11 @@ static enum onnxptq_status list_images(struct image_reader *reader, struct onnxp
     reader->base.n_samples = reader->names.n;
     reader->base.names = &reader->names;
     if (reader->names.n == 0) {
-        return oq_fail(error, ONNXPTQ_ERROR_DATA,
-                       "cannot read images '%s': the folder holds no .png, .jpg or .jpeg file",
-                       reader->path);
+        return oq_fail(
+            error, ONNXPTQ_ERROR_DATA,
+            "cannot read images '%s': the folder holds no .png, .jpg or .jpeg file (its subfolders "
+            "are not searched)",
+            reader->path);
     }
     for (size_t i = 0; i < reader->names.n; i++) {
         OQ_TRY(with_file(reader, i, check_file, NULL, error));
