@@ -153,6 +153,8 @@ def compile_model(path, shapes):
         "errors": log.errors,
         "kernels": len(kernels),
         "kinds": dict(Counter(kernel.kind for kernel in kernels)),
+        # Values between kernels, by type.
+        "values": dict(Counter(tensor.type for kernel in kernels for tensor in kernel.outputs)),
         "traffic_bytes": sum(kernel.traffic for kernel in kernels),
         "operators": {op: dict(types) for op, types in by_operator.items() if types},
         "nodes": nodes,

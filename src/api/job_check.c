@@ -7,6 +7,7 @@
 #include "base/number.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The runtime's optimizer turns Q/DQ into integer kernels, whose rounding differs a little from the
  * plain operators'. Below these it does not differ a little: first where its kernels are what will
@@ -212,13 +213,34 @@ static enum onnxptq_status check_loading(struct onnxptq_job *job, struct onnxptq
     return status == ONNXPTQ_OK ? status : oq_fail(error, status, "%s", reason.message);
 }
 
+/* Few providers of a CPU have kernels for bfloat16: what the runtime takes for a valid model, and
+ * cannot run here, is not measured here. */
+static bool is_beyond_providers(const struct onnxptq_job *job, enum onnxptq_status status,
+                                const struct onnxptq_error *reason) {
+    return status == ONNXPTQ_ERROR_RUNTIME &&
+           job->options.quantize.high_precision == ONNXPTQ_TYPE_BFLOAT16 &&
+           strstr(reason->message, "Could not find an implementation") != NULL;
+}
+
+static enum onnxptq_status check_or_tell(struct onnxptq_job *job, const struct oq_data_runs *runs,
+                                         struct onnxptq_error *error) {
+    struct onnxptq_error reason = {0};
+    const enum onnxptq_status status = check_runs(job, runs, &reason);
+    if (is_beyond_providers(job, status, &reason)) {
+        job->report.public.n_check_samples = 0;
+        oq_report_add_note(&job->report, "the result was not measured: %s", reason.message);
+        return ONNXPTQ_OK;
+    }
+    return status == ONNXPTQ_OK ? status : oq_fail(error, status, "%s", reason.message);
+}
+
 static enum onnxptq_status check_samples(struct onnxptq_job *job, struct onnxptq_error *error) {
     struct oq_data_runs runs;
     OQ_TRY(oq_data_runs(job->source, OQ_DATA_CHECK, &runs, error));
     job->report.public.n_check_samples = runs.n_samples;
     enum onnxptq_status status = ONNXPTQ_OK;
     if (runs.n_runs > 0) {
-        status = check_runs(job, &runs, error);
+        status = check_or_tell(job, &runs, error);
     } else {
         oq_report_add_note(&job->report,
                            "the result was not measured: there are too few samples for "
