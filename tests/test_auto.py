@@ -203,3 +203,48 @@ def test_the_result_does_not_depend_on_where_samples_lie(bench, target):
         case = models.Case(chain(), {"X": samples})
         files.append(bench.quantize(case, target=target, out=f"{i}.onnx").ok().path.read_bytes())
     assert files[0] == files[1]
+
+
+# Shared work, and ranges from a file
+
+
+def test_processes_make_no_difference(bench, target):
+    case = models.Case(chain(), {"X": rows("heavy tails")})
+    one = bench.quantize(case, target=target, out="one.onnx").ok()
+    three = bench.quantize(case, "--jobs", "3", target=target, out="three.onnx").ok()
+    assert three.path.read_bytes() == one.path.read_bytes()
+    assert three.json["choice"] == one.json["choice"]
+
+
+def save_ranges(bench, target, *args):
+    """(model, data, ranges file)"""
+    model, data = bench.write_model(chain()), bench.write_data({"X": rows("heavy tails")})
+    ranges = bench.out / "ranges.json"
+    given = ["--data", data, "--target", target, "--size-rules", "off", *args]
+    harness.run_cli("calibrate", model, "-o", ranges, *given).ok()
+    return model, data, ranges
+
+
+def quantize_with(bench, target, model, ranges, *args, out="q.onnx"):
+    given = ["--ranges", ranges, "--target", target, "--size-rules", "off", "--json", *args]
+    run = harness.run_cli("quantize", model, "-o", bench.out / out, *given).ok()
+    run.path = bench.out / out
+    return run
+
+
+def test_ranges_without_samples_are_by_percentile(bench, target):
+    model, _, ranges = save_ranges(bench, target)
+    auto = quantize_with(bench, target, model, ranges)
+    assert (auto.json["method"], auto.json["choice"]) == ("percentile", None)
+    assert any("no samples were given" in note for note in auto.json["notes"])
+    asked = quantize_with(bench, target, model, ranges, "--method", "percentile", out="asked.onnx")
+    assert asked.path.read_bytes() == auto.path.read_bytes()
+
+
+def test_ranges_and_samples_are_measured(bench, target):
+    model, data, ranges = save_ranges(bench, target)
+    auto = quantize_with(bench, target, model, ranges, "--data", data)
+    case = models.Case(chain(), {"X": rows("heavy tails")})
+    direct = bench.quantize(case, target=target).ok()
+    assert auto.json["choice"] == direct.json["choice"]
+    assert auto.path.read_bytes() == direct.path.read_bytes()
