@@ -38,9 +38,13 @@ static enum onnxptq_status parse_provider(struct oq_provider *provider, const ch
     return colon != NULL ? oq_provider_add_inline(provider, colon + 1, error) : ONNXPTQ_OK;
 }
 
-/* Whatever it was called. */
+/* Whatever the user called them. */
+static bool have_one_name(const struct oq_provider *a, const struct oq_provider *b) {
+    return a->name != NULL && b->name != NULL && strcmp(a->name, b->name) == 0;
+}
+
 static bool is_same(const struct oq_provider *a, const struct oq_provider *b) {
-    bool same = strcmp(a->name, b->name) == 0 && a->n_options == b->n_options;
+    bool same = have_one_name(a, b) && a->n_options == b->n_options;
     for (size_t i = 0; i < a->n_options && same; i++) {
         same = strcmp(a->keys[i], b->keys[i]) == 0 && strcmp(a->values[i], b->values[i]) == 0;
     }
@@ -61,7 +65,7 @@ static enum onnxptq_status refuse_second(const struct oq_providers *providers,
                                          const struct oq_provider *next,
                                          struct onnxptq_error *error) {
     for (size_t i = 0; i < providers->n; i++) {
-        if (strcmp(providers->items[i].name, next->name) == 0) {
+        if (have_one_name(&providers->items[i], next)) {
             return oq_fail(error, ONNXPTQ_ERROR_USAGE,
                            "cannot use execution providers '%s' and '%s' together: both are %s, "
                            "which ONNX Runtime takes once; leave one of them out",
