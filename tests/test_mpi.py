@@ -31,6 +31,8 @@ def ranks(n, words, env=None, more=()):
             **os.environ,
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            # Open MPI leaves some memory behind.
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0",
             **(env or {}),
         },
         stdin=subprocess.DEVNULL,
@@ -48,7 +50,7 @@ def run(n, words, **options):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise
-    return harness.Run(words, process.returncode, out, err)
+    return harness.Run([*map(str, words)], process.returncode, out, err)
 
 
 def own_lines(done):
