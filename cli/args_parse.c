@@ -143,18 +143,27 @@ static bool take_model(struct args *args, int argc, char **argv, struct onnxptq_
     return true;
 }
 
+enum { N_LISTS = 10 };
+
+/* Of the options that may be repeated. */
+static void list_texts(struct args *args, struct text_list *lists[N_LISTS]) {
+    struct text_list *all[N_LISTS] = {&args->libraries,        &args->op_types,
+                                      &args->exclude_op_types, &args->nodes,
+                                      &args->exclude_nodes,    &args->provider_options,
+                                      &args->trt_plugins,      &args->keep_float_op_types,
+                                      &args->keep_float_nodes, &args->half_op_types};
+    memcpy(lists, all, sizeof all);
+}
+
 /* Every list has room for all arguments. */
 static bool make_room(struct args *args, int argc) {
     size_t n = (size_t)argc + 1;
-    struct text_list *lists[] = {&args->libraries,        &args->op_types,
-                                 &args->exclude_op_types, &args->nodes,
-                                 &args->exclude_nodes,    &args->provider_options,
-                                 &args->trt_plugins,      &args->keep_float_op_types,
-                                 &args->keep_float_nodes, &args->half_op_types};
+    struct text_list *lists[N_LISTS];
+    list_texts(args, lists);
     struct shape_list *shapes[] = {&args->shapes, &args->trt_profile_min, &args->trt_profile_opt,
                                    &args->trt_profile_max};
     bool good = true;
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (size_t i = 0; i < N_LISTS; i++) {
         lists[i]->items = calloc(n, sizeof *lists[i]->items);
         good = good && lists[i]->items != NULL;
     }
@@ -204,11 +213,11 @@ bool args_parse(struct console *console, const struct command *command, int argc
 }
 
 void args_reset(struct args *args) {
-    struct text_list *lists[] = {&args->libraries,        &args->providers,  &args->op_types,
-                                 &args->exclude_op_types, &args->nodes,      &args->exclude_nodes,
-                                 &args->provider_options, &args->trt_plugins};
+    struct text_list *lists[N_LISTS];
+    list_texts(args, lists);
+    free(args->providers.items);
     free(args->state_path);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (size_t i = 0; i < N_LISTS; i++) {
         free(lists[i]->items);
     }
     for (size_t i = 0; i < args->pieces.n; i++) {
