@@ -118,11 +118,31 @@ static void test_outputs_that_cannot_be_compared(void **state) {
 
 static void fill(struct oq_report *report) {
     static const struct onnxptq_node_report nodes[] = {
-        {"c1", "Conv", ONNXPTQ_DECISION_QUANTIZED, "weighted-input", "it has a weight"},
-        {"r", "Relu", ONNXPTQ_DECISION_FLOAT, "fused", "it follows a convolution"},
-        {"d", "my::Op", ONNXPTQ_DECISION_FOREIGN, "foreign", "another domain"},
-        {"c2", "Conv", ONNXPTQ_DECISION_QUANTIZED, "weighted-input", "it has a weight"},
-        {"c3", "Conv", ONNXPTQ_DECISION_EXCLUDED, "excluded", "\"c3\""},
+        {.name = "c1",
+         .op = "Conv",
+         .decision = ONNXPTQ_DECISION_QUANTIZED,
+         .rule = "weighted-input",
+         .reason = "it has a weight"},
+        {.name = "r",
+         .op = "Relu",
+         .decision = ONNXPTQ_DECISION_FLOAT,
+         .rule = "fused",
+         .reason = "it follows a convolution"},
+        {.name = "d",
+         .op = "my::Op",
+         .decision = ONNXPTQ_DECISION_FOREIGN,
+         .rule = "foreign",
+         .reason = "another domain"},
+        {.name = "c2",
+         .op = "Conv",
+         .decision = ONNXPTQ_DECISION_QUANTIZED,
+         .rule = "weighted-input",
+         .reason = "it has a weight"},
+        {.name = "c3",
+         .op = "Conv",
+         .decision = ONNXPTQ_DECISION_EXCLUDED,
+         .rule = "excluded",
+         .reason = "\"c3\""},
     };
     static const struct onnxptq_tensor_report tensors[] = {
         {"x", ONNXPTQ_TYPE_INT8, 0.1, -3, -1.5, INFINITY, "weighted-input", "read by c1"}};
