@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- The environment ----------------------------------------------------------------------- */
@@ -93,25 +94,22 @@ bool ranks_open(struct console *console, const struct ranks **out) {
 
 /* malloc'ed; NULL when it cannot be read. */
 static char *read_file(const char *path, size_t *size) {
+    struct stat status;
     FILE *file = fopen(path, "rb");
-    char *data = NULL;
     *size = 0;
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
-        if (file != NULL) {
-            fclose(file);
-        }
+    if (file == NULL) {
         return NULL;
     }
-    long end = ftell(file);
-    rewind(file);
-    data = end > 0 ? malloc((size_t)end) : NULL;
-    if (data != NULL && fread(data, 1, (size_t)end, file) == (size_t)end) {
-        *size = (size_t)end;
+    bool known = fstat(fileno(file), &status) == 0 && status.st_size > 0;
+    size_t length = known ? (size_t)status.st_size : 0;
+    char *data = known ? malloc(length) : NULL;
+    if (data != NULL && fread(data, 1, length, file) == length) {
+        *size = length;
     } else {
         free(data);
         data = NULL;
     }
-    fclose(file);
+    (void)fclose(file);
     return data;
 }
 

@@ -36,6 +36,7 @@ struct ranks {
 /* The module's one function; NULL when MPI does not start. */
 #define RANKS_OPEN "onnxptq_ranks_open"
 typedef const struct ranks *ranks_open_function(void);
+__attribute__((visibility("default"))) ranks_open_function onnxptq_ranks_open;
 
 /* ---- The program's side (ranks.c) ---- */
 

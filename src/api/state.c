@@ -135,6 +135,9 @@ static enum onnxptq_status read_and_join(void *user, const char *file,
                                          struct onnxptq_error *error) {
     struct oq_ranges **all = user, *next = NULL;
     OQ_TRY(oq_state_read(file, &next, error));
+    if (next == NULL) {
+        return ONNXPTQ_OK; /* it has gone meanwhile */
+    }
     if (*all == NULL) {
         *all = next;
         return ONNXPTQ_OK;
