@@ -159,6 +159,39 @@ def test_a_team_goes_on_as_another(bench, number, then):
     assert harness.files_in(bench.out) == ["ranges.json"]
 
 
+def test_a_join_that_was_cut_short(bench):
+    """Killed when the files of all were one already, and not yet removed: nothing counts twice."""
+    slow = pace.Pace(bench, pace.case(milliseconds=200))
+    process = slow.start("--jobs", 2)
+    parts = [bench.out / f"ranges.json.state.{i}" for i in (1, 2)]
+    slow.wait_for(lambda: all(part.exists() for part in parts), process)
+    slow.kill(process)
+    kept = [part.read_bytes() for part in parts]
+    process = slow.start("--jobs", 2, "--resume")
+    slow.wait_for(lambda: state(bench).exists(), process)
+    slow.kill(process, signal.SIGINT)
+    for part, data in zip(parts, kept, strict=True):
+        part.write_bytes(data)
+    slow.run("--resume").ok()
+    want = bench.folder / "want.json"
+    slow.run(out=want).ok()
+    assert slow.out.read_bytes() == want.read_bytes()
+    assert harness.files_in(bench.out) == ["ranges.json"]
+
+
+def test_states_of_different_runs_do_not_join(bench):
+    """The same samples in two files, which no team leaves."""
+    slow = pace.Pace(bench, pace.case(milliseconds=20))
+    for name, n in (("ranges.json.state.1", 8), ("ranges.json.state.2", 12)):
+        process = slow.start("--resume", "--state", bench.out / name)
+        slow.wait_for(lambda n=n: slow.log.exists() and slow.log.read_text().count("\n") > n, process)
+        slow.kill(process, signal.SIGINT)
+        slow.ran()
+    for args in (["--resume"], ["--resume", "--jobs", 2]):
+        slow.run(*args).failed("ranges.json.state.2", "another run", code=2)
+    assert not slow.out.exists()
+
+
 def test_jobs_and_shards(bench):
     fast = pace.Pace(bench, pace.case())
     want = bench.folder / "want.json"

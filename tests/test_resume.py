@@ -65,6 +65,20 @@ def test_quantizing_goes_on_too(slow):
     assert [got.json[key] for key in same] == [want.json[key] for key in same]
 
 
+def test_in_one_process_too(bench):
+    """That for debuggers."""
+    slow = pace.Pace(bench, pace.case(milliseconds=20))
+    want = whole(slow)
+    process = slow.start("--resume", "--in-process")
+    slow.wait_for(lambda: slow.log.exists() and slow.log.read_text().count("\n") > 5, process)
+    _, err = slow.kill(process, signal.SIGINT)
+    assert "--resume" in err and state(slow).exists()
+    n = len(slow.ran()) - 1
+    slow.run("--resume", "--in-process").ok()
+    assert len(slow.ran()) - 1 == len(CALIBRATED) - n
+    assert slow.out.read_bytes() == want
+
+
 def test_without_a_state_it_begins(bench):
     fast = pace.Pace(bench, pace.case())
     want = whole(fast)
