@@ -16,7 +16,7 @@
 /* A run that is shorter than this leaves no state. */
 #define SECONDS_BEFORE_STATE 2.0
 /* Saving takes at most this share of the time. */
-#define SHARE_OF_SAVING 0.02
+#define SHARE_OF_SAVING 0.005
 
 /* How many samples are read to tell data from others. */
 #define MAX_HASHED_SAMPLES 16
