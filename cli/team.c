@@ -365,6 +365,9 @@ enum exit_code team_run(struct console *console, struct args *args) {
     enum exit_code code = EXIT_DONE;
     const struct ranks *ranks = NULL;
     bool follower = ranks_is_follower();
+    if (follower && (args->command->bit & FOR_RUNS) == 0) {
+        return EXIT_DONE; /* the first rank does what cannot be shared */
+    }
     if (!check_options(args, &error)) {
         return follower ? EXIT_DONE : console_fail(console, &error, "onnxptq --help");
     }

@@ -44,8 +44,10 @@ class Pace:
     def env(self):
         return {"PACE_LOG": str(self.log)}
 
-    def run(self, *args, env=None, **options):
-        return harness.run_cli(*self.words(*args, **options), env={**self.env, **(env or {})})
+    def run(self, *args, env=None, slow=False, **options):
+        speed = {} if slow else {"PACE_FAST": "1"}
+        env = {**self.env, **speed, **(env or {})}
+        return harness.run_cli(*self.words(*args, **options), env=env)
 
     def start(self, *args, **options):
         """In a group of its own, so that all of it can be killed at once."""

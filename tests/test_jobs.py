@@ -43,7 +43,7 @@ def test_the_model_is_that_of_one_process(bench, target, name, method):
 
 def test_progress_is_that_of_all(bench):
     slow = pace.Pace(bench, pace.case(milliseconds=30))
-    run = slow.run("--jobs", 2, "--progress", "json").ok()
+    run = slow.run("--jobs", 2, "--progress", "json", slow=True).ok()
     lines = [json.loads(line) for line in run.err.splitlines()]
     done = [(line["done"], line["total"]) for line in lines if line["stage"] == "calibrate"]
     assert len(done) > 3 and done == sorted(done)
@@ -77,7 +77,7 @@ def test_an_accident_loses_no_sample(bench):
 def test_a_member_that_dies_goes_on_from_its_state(bench):
     """What it had saved is not run again."""
     slow = pace.Pace(bench, pace.case(milliseconds=200))
-    run = slow.run("--jobs", 2, env=crash(slow, 38, 1)).ok()
+    run = slow.run("--jobs", 2, env=crash(slow, 38, 1), slow=True).ok()
     assert "sample 38" in run.err
     ran = slow.ran()
     member = CALIBRATED[CALIBRATED.index(38) % 2 :: 2]

@@ -108,6 +108,14 @@ def test_ranks_without_a_folder_in_common(bench):
     assert [harness.files_in(folder) for folder in folders] == [["r.json"], [], []]
 
 
+def test_what_cannot_be_shared_is_done_once(bench):
+    fast = Ranks(bench, pace.case(n=4))
+    fast.run().ok()
+    merged = bench.out / "merged.json"
+    done = run(3, [harness.CLI, "merge", fast.out, "-o", merged]).ok()
+    assert len(done.out.splitlines()) == 1 and merged.read_bytes() == fast.out.read_bytes()
+
+
 # Failures
 
 

@@ -159,7 +159,7 @@ def test_a_fault_leaves_a_state_only_for_resume(bench, resume):
     slow.fuse.write_text("x")
     env = {"PACE_CRASH": "38", "PACE_FUSE": str(slow.fuse)}
     args = ["--resume"] if resume else []
-    slow.run(*args, env=env).failed("/pace", "sample 38")
+    slow.run(*args, env=env, slow=True).failed("/pace", "sample 38")
     assert harness.files_in(bench.out) == (["ranges.json.state"] if resume else [])
     if resume:
         want = whole(slow)

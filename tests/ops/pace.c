@@ -1,6 +1,7 @@
 /* my.pace: gives its input back, in its own time, and tells about it: takes `alpha` milliseconds,
  * and appends the first element, a line each, to the file that PACE_LOG names. When that is the
- * number in PACE_CRASH the process dies, as often as PACE_FUSE (a file, one byte a death) holds. */
+ * number in PACE_CRASH the process dies, as often as PACE_FUSE (a file, one byte a death) holds.
+ * With PACE_FAST it takes no time. */
 #include "op_common.h"
 
 #include <fcntl.h>
@@ -45,7 +46,7 @@ static OrtStatus *give_back(struct kernel *kernel, OrtKernelContext *context) {
     float first = *(const float *)x.data;
     tell(first);
     crash_once(first);
-    long microseconds = (long)(kernel->alpha * 1000);
+    long microseconds = getenv("PACE_FAST") ? 0 : (long)(kernel->alpha * 1000);
     nanosleep(&(struct timespec){.tv_sec = microseconds / 1000000,
                                  .tv_nsec = microseconds % 1000000 * 1000},
               NULL);
