@@ -32,7 +32,7 @@ static enum onnxptq_status open_session(struct onnxptq_job *job, const struct oq
     }
     kind.model = bytes;
     kind.weights_folder = oq_weight_file_folder(job->weights);
-    kind.no_prepacking = oq_job_is_large(job);
+    kind.no_prepacking = kind.no_prepacking || oq_job_is_large(job);
     status = oq_session_create(job->runtime, &kind, session, error);
     free(bytes);
     return status;
@@ -46,7 +46,9 @@ enum onnxptq_status oq_job_open_original(struct onnxptq_job *job, struct oq_sess
                                          struct onnxptq_error *error) {
     struct onnxptq_error refusal = {0};
     char reason[OQ_REASON_SIZE];
+    /* It runs a few times, beside another session that has packed weights. */
     struct oq_session_spec kind = {.optimization = OQ_OPTIMIZE_ALL,
+                                   .no_prepacking = true,
                                    .cpu_only = job->original_on_cpu,
                                    .purpose = "check of the original model"};
     enum onnxptq_status status = open_session(job, job->original, kind, session, &refusal);
@@ -89,7 +91,9 @@ enum onnxptq_status oq_job_open_result(struct onnxptq_job *job, const struct oq_
                                        struct oq_session **session, struct onnxptq_error *error) {
     struct onnxptq_error refusal = {0};
     char reason[OQ_REASON_SIZE];
+    /* Weights dequantized for good are in memory already, and such sessions make few runs. */
     struct oq_session_spec kind = {.optimization = optimization,
+                                   .no_prepacking = optimization == OQ_OPTIMIZE_FLOAT,
                                    .cpu_only = job->results_on_cpu,
                                    .purpose =
                                        optimization == OQ_OPTIMIZE_NONE
