@@ -4,6 +4,7 @@ import harness
 import models
 import numpy as np
 import onnx
+import pace
 import pytest
 
 METHODS = ("max", "percentile", "mse", "entropy")
@@ -137,6 +138,19 @@ def test_the_price_is_bounded(bench):
     x = np.random.default_rng(0).standard_normal((24, 4096, 256), dtype=np.float32)
     run = bench.quantize(models.Case(g.build(), {"X": x})).ok()
     assert (run.json["choice"]["samples"], run.json["choice"]["held_back"]) == (8, 3)
+
+
+def test_the_original_runs_once_on_each_sample(bench):
+    """However many methods are tried: what auto runs beyond max is at most five runs of each sample, one of them the
+    original's."""
+    runs = {}
+    for method in ("max", "auto"):
+        fast = pace.Pace(bench, pace.case())
+        fast.run("--method", method, "--force", command="quantize", out=bench.out / "q.onnx").ok()
+        runs[method] = fast.ran()
+        fast.log.unlink()
+    more = len(runs["auto"]) - len(runs["max"])
+    assert more % 40 == 0 and 2 * 40 <= more <= 5 * 40
 
 
 def test_auto_tries_the_given_percentile(bench):

@@ -118,6 +118,20 @@ def test_outliers_on_which_onnx_runtimes_entropy_does_nothing(tmp_path):
     assert limit(choose(tmp_path, x)["entropy", "int8-symmetric"]) < 6
 
 
+# Speed
+
+
+@pytest.mark.serial
+def test_the_ranges_of_400_tensors_take_less_than_a_second():
+    done = subprocess.run(
+        [TOOL.parent / "time_ranges", "400"], check=True, capture_output=True, text=True
+    )
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()[2:]]
+    seconds = {method: (float(a), float(b)) for method, a, b in rows}
+    assert seconds.keys() == {"max", "percentile", "mse", "entropy"}
+    assert all(max(pair) < 1 for pair in seconds.values()), seconds
+
+
 # Other processors
 
 
