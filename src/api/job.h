@@ -35,6 +35,8 @@ struct onnxptq_job {
     struct oq_weight_file *weights;          /* serves the sessions of all models */
     struct oq_data_source *source;
     size_t first_prepare_note, n_prepare_notes; /* of the report: what preparing told */
+    const char *const *value_names;             /* in ranges files; NULL: not made yet */
+    char fingerprint[17];                       /* of the original; empty: not computed yet */
     struct oq_ranges *saved;                    /* of the options' ranges file, or NULL */
     struct oq_statistics *trace, *ranges;       /* one per value of the graph; malloc'ed */
     struct oq_traced_shapes *shapes;            /* for the copies of the model that sessions get */
@@ -72,6 +74,8 @@ enum onnxptq_status oq_job_take_ranges(struct onnxptq_job *job, struct onnxptq_e
 /* Names of all values in ranges files, by value; in the report's arena. */
 enum onnxptq_status oq_job_name_values(struct onnxptq_job *job, const char *const **keys,
                                        struct onnxptq_error *error) OQ_MUST_USE;
+/* Tells the model from others, in hexadecimal. */
+const char *oq_job_fingerprint(struct onnxptq_job *job);
 /* What a ranges file says, of seen[i] for values[i]: a view of these. */
 enum onnxptq_status oq_job_view_ranges(struct onnxptq_job *job, const uint32_t *values, size_t n,
                                        const struct oq_statistics *seen, struct oq_ranges **out,

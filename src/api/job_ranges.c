@@ -30,6 +30,10 @@ static const char *make_key(struct onnxptq_job *job, struct oq_map *seen, uint32
 
 enum onnxptq_status oq_job_name_values(struct onnxptq_job *job, const char *const **keys,
                                        struct onnxptq_error *error) {
+    if (job->value_names != NULL) {
+        *keys = job->value_names;
+        return ONNXPTQ_OK;
+    }
     uint32_t n = oq_graph_n_values(job->graph);
     const char **names = oq_arena_array(job->report.arena, n, sizeof *names);
     struct oq_map *seen = oq_map_create();
@@ -42,20 +46,25 @@ enum onnxptq_status oq_job_name_values(struct onnxptq_job *job, const char *cons
     if (!good) {
         return oq_fail_memory(error, "the names of tensors");
     }
+    job->value_names = names;
     *keys = names;
     return ONNXPTQ_OK;
 }
 
 /* ---- Using a file --------------------------------------------------------------------------- */
 
-static void print_fingerprint(const struct onnxptq_job *job, char text[17]) {
-    snprintf(text, 17, "%016" PRIx64, oq_model_fingerprint(job->original));
+/* Reads the whole model, so once. */
+const char *oq_job_fingerprint(struct onnxptq_job *job) {
+    if (job->fingerprint[0] == '\0') {
+        (void)snprintf(job->fingerprint, sizeof job->fingerprint, "%016" PRIx64,
+                       oq_model_fingerprint(job->original));
+    }
+    return job->fingerprint;
 }
 
-static enum onnxptq_status check_model(const struct onnxptq_job *job, struct onnxptq_error *error) {
+static enum onnxptq_status check_model(struct onnxptq_job *job, struct onnxptq_error *error) {
     const struct onnxptq_quantize_options *options = &job->options.quantize;
-    char own[17];
-    print_fingerprint(job, own);
+    const char *own = oq_job_fingerprint(job);
     if (job->saved->fingerprint[0] == '\0' || strcmp(own, job->saved->fingerprint) == 0) {
         return ONNXPTQ_OK;
     }
@@ -188,7 +197,7 @@ static enum onnxptq_status fill_view(struct onnxptq_job *job, const uint32_t *va
     view->model = oq_path_base(job->options.quantize.model_path);
     view->target = job->target->name;
     view->n_samples = job->report.public.n_calibration_samples;
-    print_fingerprint(job, view->fingerprint);
+    memcpy(view->fingerprint, oq_job_fingerprint(job), sizeof view->fingerprint);
     return good ? ONNXPTQ_OK : oq_fail_memory(error, "the ranges");
 }
 

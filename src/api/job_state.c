@@ -6,7 +6,6 @@
 #include "api/state.h"
 #include "base/hash.h"
 #include "base/temporary.h"
-#include "model/fingerprint.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,7 +101,7 @@ static enum onnxptq_status compute_key(struct oq_job_state *state, struct onnxpt
     const struct oq_job_state_spec *spec = &state->spec;
     const struct oq_data_runs *runs = spec->runs;
     uint64_t hash = oq_hash_text(0, onnxptq_version());
-    hash = oq_hash_number(hash, oq_model_fingerprint(spec->job->original));
+    hash = oq_hash_text(hash, oq_job_fingerprint(spec->job));
     for (size_t i = 0; i < spec->n_values; i++) {
         hash = oq_hash_text(hash, state->keys[spec->values[i]]);
     }
