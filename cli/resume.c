@@ -28,7 +28,16 @@ bool resume_has_state(const struct args *args) {
     return args->state_path != NULL && access(args->state_path, F_OK) == 0;
 }
 
+void resume_keep_state(const struct console *console, const struct args *args) {
+    struct onnxptq_error error;
+    if (args->state_path != NULL && !console->member &&
+        onnxptq_state_join(args->state_path, &error) != ONNXPTQ_OK) {
+        resume_drop_state(args);
+    }
+}
+
 enum exit_code resume_tell_interrupt(struct console *console, const struct args *args) {
+    resume_keep_state(console, args);
     if (!resume_has_state(args)) {
         return console_fail_text(console, ONNXPTQ_ERROR_CANCELLED, NULL, INTERRUPTED);
     }

@@ -12,6 +12,10 @@ bool resume_name_state(struct console *console, struct args *args, enum exit_cod
 /* Whether a file is there to go on from. */
 bool resume_has_state(const struct args *args);
 
+/* Makes one file of what several processes left, once none of them runs any more. A member of a
+ * team leaves that to the others. */
+void resume_keep_state(const struct console *console, const struct args *args);
+
 /* Says that the run was interrupted, and whether it can go on. */
 enum exit_code resume_tell_interrupt(struct console *console, const struct args *args);
 

@@ -5,7 +5,9 @@
 #include "resume.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/select.h>
@@ -72,6 +74,30 @@ static void pass_signals_on(void) {
     sigaction(SIGCHLD, &end, NULL);
 }
 
+#define SECONDS_TO_FOLLOW 7
+
+/* A worker whose parent is gone is asked to stop; code of others may not let it hear. */
+static void *watch_parent(void *argument) {
+    const struct timespec second = {.tv_sec = 1}, last = {.tv_sec = SECONDS_TO_FOLLOW};
+    while (getppid() == (pid_t)(intptr_t)argument) {
+        nanosleep(&second, NULL);
+    }
+    nanosleep(&last, NULL);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static void start_watching(pid_t parent) {
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, watch_parent, (void *)(intptr_t)parent) == 0) {
+        pthread_detach(thread);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 /* A worker without a parent stops at its next step. */
 static void follow_parent(pid_t parent) {
 #ifdef __linux__
@@ -80,6 +106,7 @@ static void follow_parent(pid_t parent) {
     if (getppid() != parent) {
         raise(SIGTERM);
     }
+    start_watching(parent);
 }
 
 static double now(void) {
@@ -259,11 +286,12 @@ static enum exit_code wait_for(struct console *console, const struct args *args,
         return code_of(worker->state, &worker->end);
     }
     worker_clean_up(args, worker);
-    enum exit_code code = worker_explain(console, args, worker->state, &worker->end);
-    if (!worker_may_go_on(worker->state, &worker->end)) {
+    if (args->resume || worker_may_go_on(worker->state, &worker->end)) {
+        resume_keep_state(console, args);
+    } else {
         resume_drop_state(args);
     }
-    return code;
+    return worker_explain(console, args, worker->state, &worker->end);
 }
 
 /* ---- Run ----------------------------------------------------------------------------------- */

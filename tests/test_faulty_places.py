@@ -172,6 +172,15 @@ def test_a_library_that_takes_the_signals_away(bench, how):
     assert interrupt(bench, how, 0.5) < 12
 
 
+@pytest.mark.parametrize("how", ["hang", "deaf"])
+def test_no_worker_outlives_the_command(bench, how):
+    """Killed itself, it cannot end the worker, which holds its end of the pipe."""
+    process = start_quantize(bench, how)
+    time.sleep(0.3)
+    process.kill()
+    process.communicate(timeout=15)
+
+
 @pytest.mark.parametrize("how", ["hang", "deaf", "stop"])
 def test_a_second_interrupt_is_heard_sooner(bench, how):
     assert interrupt(bench, how, 0.5, 0.1, number=signal.SIGTERM) < 4
