@@ -22,7 +22,8 @@ struct args {
     const struct command *command;
     const char *model;
     bool json, quiet, verbose, force, help, version, in_process, resume;
-    bool go_on; /* a state of this very command is there */
+    uint64_t hash; /* of the whole command line */
+    bool go_on;    /* a state of this very command is there */
 
     const char *const *files; /* of merge: what stands where a model stands elsewhere */
     size_t n_files;

@@ -12,16 +12,30 @@ static enum exit_code print_version(struct console *console) {
     return console_finish(console, NULL);
 }
 
+/* FNV-1a, ends of words included. */
+static uint64_t hash_words(int argc, char **argv) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int i = 0; i < argc; i++) {
+        const char *p = argv[i];
+        do {
+            hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+        } while (*p++ != '\0');
+    }
+    return hash;
+}
+
 static enum exit_code run_command(struct console *console, const struct command *command, int argc,
                                   char **argv) {
     struct args args;
     enum exit_code code = EXIT_DONE;
+    uint64_t hash = hash_words(argc, argv);
     console->member = ranks_is_follower(); /* all of them make the same mistakes */
     bool good = args_parse(console, command, argc, argv, &args, &code);
     if (!good && console->member) {
         code = EXIT_DONE;
     }
     console->member = false;
+    args.hash = hash;
     if (good) {
         if (args.help) {
             help_print_command(stdout, command);

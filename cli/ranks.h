@@ -16,6 +16,8 @@ struct ranks {
     size_t rank, size;
     size_t n_here; /* on this machine */
 
+    /* Whether all give the same. */
+    bool (*agree)(uint64_t number);
     /* The number that rank 0 gives, on all. */
     int (*share)(int number);
     /* Without waiting: takes this rank's progress, and on rank 0 gives that of all. False when

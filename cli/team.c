@@ -377,6 +377,10 @@ enum exit_code team_run(struct console *console, struct args *args) {
     if ((args->command->bit & FOR_RUNS) != 0 && !ranks_open(console, &ranks)) {
         return EXIT_FAILED;
     }
+    if (ranks != NULL && !ranks->agree(args->hash)) {
+        ranks->close(); /* each has a command of its own */
+        ranks = NULL;
+    }
     bool shared = ranks != NULL || (args->jobs > 1 && args->state_path != NULL);
     return shared ? run_shared(console, args, ranks) : worker_run(console, args);
 }

@@ -136,13 +136,30 @@ def test_a_fault_in_one_rank_ends_all(bench):
 def test_an_error_in_one_rank_is_that_of_all(bench):
     """Its message, once, and its exit code."""
     fast = Ranks(bench, pace.case(milliseconds=50))
-    words = [str(harness.CLI), *fast.words()]
-    wrong = [str(harness.CLI), *fast.words("--target", "nobody")]
-    done = run(2, words, more=[["-n", 1, *wrong]], env=fast.env)
-    assert done.code == 2, str(done)
+    words = [str(harness.CLI), *fast.words(data="calib.npz")]
+    begun = time.monotonic()
+    here, there = ["-wdir", bench.inside, *words], ["-wdir", bench.folder, *words]
+    done = run(1, here, more=[["-n", 1, *there]], env=fast.env)
+    assert done.code == 1 and time.monotonic() - begun < 10, str(done)
     (line,) = own_lines(done)
-    assert "nobody" in line
+    assert "calib.npz" in line and "no such file" in line
     assert harness.files_in(bench.out) == []
+
+
+def test_commands_that_differ_share_nothing(bench):
+    """As where a script gives each rank a shard of its own."""
+    fast = Ranks(bench, pace.case())
+    want = bench.folder / "want.json"
+    fast.run(out=want).ok()
+    parts = [bench.out / f"{i}.json" for i in (1, 2)]
+    one, two = (
+        [str(harness.CLI), *fast.words("--shard", f"{i}/2", out=part)]
+        for i, part in enumerate(parts, 1)
+    )
+    assert run(1, one, more=[["-n", 1, *two]], env=fast.env).code == 0
+    merged = bench.out / "merged.json"
+    harness.run_cli("merge", *parts, "-o", merged).ok()
+    assert merged.read_bytes() == want.read_bytes()
 
 
 @pytest.mark.parametrize("args, code", [(["--bogus"], 2), (["--target", "nobody"], 2),

@@ -163,6 +163,12 @@ static void meet(int number, int *numbers) {
     free(who_told);
 }
 
+static bool agree(uint64_t number) {
+    uint64_t own[2] = {number, ~number}, least[2] = {0, 0};
+    MPI_Allreduce(own, least, 2, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    return least[0] == ~least[1];
+}
+
 /* ---- Handing over -------------------------------------------------------------------------- */
 
 static int share_from(size_t from, int number) {
@@ -240,6 +246,7 @@ const struct ranks *onnxptq_ranks_open(void) {
     ranks = (struct ranks){.rank = (size_t)rank,
                            .size = (size_t)size,
                            .n_here = count_here(),
+                           .agree = agree,
                            .share = share,
                            .poll = poll_ranks,
                            .tell_failure = tell_failure,

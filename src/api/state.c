@@ -3,6 +3,8 @@
  */
 #include "api/state.h"
 
+#include "base/temporary.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +188,7 @@ static enum onnxptq_status check_state(void *user, const char *file, struct onnx
 
 static enum onnxptq_status remove_state(void *user, const char *file, struct onnxptq_error *error) {
     (void)error;
+    oq_temporary_remove_stale(file);
     if (user == NULL || strcmp(file, user) != 0) {
         oq_file_remove(file);
     }
