@@ -219,6 +219,31 @@ static enum onnxptq_status check_files(const char *model, const char *output, bo
     return oq_options_check_files(&copy, &error);
 }
 
+static void test_shares(void **state) {
+    (void)state;
+    struct onnxptq_quantize_options options = good_options();
+    options.shard = 2;
+    assert_refused(&options, "shard 2 of 0");
+    options.n_shards = 2;
+    assert_refused(&options, "shard 2 of 2");
+    options.shard = 1;
+    assert_refused(&options, "one shard");
+    options.output_path = NULL;
+    options.save_ranges_path = "out.cache";
+    assert_refused(&options, "one shard");
+    options.save_ranges_path = "out.json";
+    assert_int_equal(check(&options), ONNXPTQ_OK);
+    options.n_parts = 3;
+    assert_refused(&options, "part 0 of 3"); /* without a state */
+    options.state_path = "state";
+    assert_int_equal(check(&options), ONNXPTQ_OK);
+    options.part = 3;
+    assert_refused(&options, "part 3 of 3");
+    options.part = 0;
+    options.n_parts = 100000;
+    assert_refused(&options, "at most");
+}
+
 static void test_files(void **state) {
     (void)state;
     char folder[] = "/tmp/onnxptq-options-XXXXXX";
@@ -260,6 +285,7 @@ int main(void) {
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_lists_hold_text),
         cmocka_unit_test(test_random_ranges_and_shapes),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
