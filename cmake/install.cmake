@@ -5,12 +5,16 @@ include(CMakePackageConfigHelpers)
 if(EXISTS ${header})
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
-install(TARGETS onnxptq EXPORT onnxptqTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# The component `runtime` is what the Python package holds.
+install(TARGETS onnxptq EXPORT onnxptqTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
+                NAMELINK_COMPONENT development)
 if(TARGET onnxptq_cli)
-    install(TARGETS onnxptq_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS onnxptq_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 endif()
 if(bundle_yyjson)
-    install(FILES ${yyjson_real} DESTINATION ${CMAKE_INSTALL_LIBDIR}/onnxptq RENAME libyyjson.so.0)
+    install(FILES ${yyjson_real} DESTINATION ${CMAKE_INSTALL_LIBDIR}/onnxptq RENAME libyyjson.so.0
+            COMPONENT runtime)
 endif()
 install(FILES docs/onnxptq.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

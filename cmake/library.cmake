@@ -85,6 +85,10 @@ set_target_properties(onnxptq PROPERTIES
     VERSION ${PROJECT_VERSION}
     SOVERSION 0
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+if(SKBUILD)
+    # A wheel holds no links, so the file has the name that programs look for.
+    set_target_properties(onnxptq PROPERTIES VERSION 0)
+endif()
 if(bundle_yyjson)
     set_target_properties(onnxptq PROPERTIES INSTALL_RPATH "$ORIGIN/onnxptq")
 endif()

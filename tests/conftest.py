@@ -2,8 +2,15 @@
 network."""
 
 import os
+import sys
+from pathlib import Path
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before any onnxruntime is loaded, ours or Python's
+
+# The Python package as it lies in the tree, with the build's engine.
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+os.environ.setdefault("ONNXPTQ_LIBRARY", str(ROOT / "build" / "libonnxptq.so"))
 
 import pytest
 
