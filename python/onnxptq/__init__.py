@@ -13,6 +13,7 @@ Runtime's quantizer. `python -m onnxptq` is the command line tool.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -68,6 +69,8 @@ _QUANTIZING = {
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _library.version()
+    if name in ("modelopt", "ort"):  # imported when first used
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'onnxptq' has no attribute {name!r}")
 
 
