@@ -1,4 +1,5 @@
-# make [build] · demo · test · test-full · lint · format · bench · bench-peers · models · trt · neon · install · clean
+# make [build] · demo · test · test-full · lint · format · bench · bench-peers · models · trt · neon · docs ·
+# wheel · install · clean
 #
 # BUILD=DIR        build folder (build)
 # PREFIX, DESTDIR  where `make install` puts things (/usr/local)
@@ -114,6 +115,20 @@ lint: build asan
 format:
 	@tools/setup lint
 	@tools/lint --fix
+
+# The pages as a site in build/site.
+.PHONY: docs
+docs:
+	@tools/setup demo
+	@.venv/bin/python -m mkdocs build --quiet
+	@echo "build/site/index.html"
+
+.PHONY: wheel
+wheel:
+	@tools/setup demo
+	@.venv/bin/python -m pip --disable-pip-version-check -q wheel . --no-build-isolation --no-deps \
+	    --wheel-dir '$(BUILD)'
+	@ls '$(BUILD)'/onnxptq-*.whl
 
 .PHONY: install
 install: build
