@@ -24,7 +24,7 @@ from ._data import CalibrationData, DataReader
 from ._engine import Model
 from ._errors import Error
 from ._hooks import Activity, ActivityCallback, LogCallback, ProgressCallback
-from ._options import Names, ProviderOptions, Providers, Shapes
+from ._options import Names, ProviderOptions, Providers, Shapes, usage
 from ._result import Decision, Inspection, Range, Result
 
 __all__ = [
@@ -159,7 +159,7 @@ def _make(model: Any, output: Any, calibration_data: Any, given: dict[str, Any])
         report = _engine.run(model, output, calibration_data, given, _engine.STEPS)
         return Result(report, Path(output))
     if given.get("external_data"):
-        raise _engine.usage("external_data", "a model in memory has none; name an output")
+        raise usage("external_data", "a model in memory has none; name an output")
     with _engine.scratch() as folder:
         path = folder / "model.onnx"
         given["external_data"] = False

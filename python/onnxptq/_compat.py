@@ -120,7 +120,7 @@ class Graph:
         return found
 
 
-def select(graph: Graph, given: Mapping[str, Any], *, exact: bool) -> dict[str, list[str]]:
+def select(graph: Graph, given: Mapping[str, Any], *, exact: bool) -> dict[str, Any]:
     """The engine's keywords for what is to be quantized and what is not."""
     types, nodes = {}, {}
     for name, keyword in (

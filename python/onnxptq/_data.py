@@ -33,7 +33,7 @@ def to_array(value: Any) -> np.ndarray:
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
-            import torch
+            import torch  # type: ignore[import-not-found, unused-ignore]
 
             return value.view(torch.int16).numpy().view("V2")
         value = value.numpy()

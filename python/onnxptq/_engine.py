@@ -115,7 +115,7 @@ def run(
     hooks = {name: given.pop(name, None) for name in HOOKS}
     jobs = given.pop("jobs", None) or 1
     with scratch() as folder:
-        work = {
+        work: dict[str, Any] = {
             "model": model_path(model, folder),
             "output": None if output is None else os.fspath(output),
             "data": None,

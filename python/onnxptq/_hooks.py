@@ -47,7 +47,7 @@ class Bar:
         self.stage: str | None = None
         self.bar: Any = None
         try:
-            from tqdm.auto import tqdm
+            from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
         except ImportError:
             tqdm = None
         self.tqdm = tqdm

@@ -90,7 +90,7 @@ def set_list(struct: Any, field: str, values: Sequence[bytes]) -> None:
 
 
 def set_shapes(struct: Any, field: str, shapes: Shapes | None, keyword: str) -> None:
-    rows = []
+    rows: list[Any] = []
     for name, shape in (shapes or {}).items():
         limit = _abi.InputShape.shape.size // 8
         if len(shape) > limit:
@@ -158,7 +158,7 @@ def runtime_struct(given: dict[str, Any], hooks: Hooks) -> _abi.RuntimeOptions:
 
 
 def set_ranges(struct: _abi.QuantizeOptions, ranges: Mapping[str, Iterable[float]] | None) -> None:
-    rows = []
+    rows: list[Any] = []
     for name, (low, high) in (ranges or {}).items():
         rows.append((os.fsencode(name), float(low), float(high)))
     struct.input_ranges = (_abi.InputRange * len(rows))(*rows)

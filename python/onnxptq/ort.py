@@ -41,7 +41,7 @@ class CalibrationMethod(enum.Enum):
 METHODS = {"MinMax": "max", "Entropy": "entropy", "Percentile": "percentile"}
 TYPES = {"QInt8": "int8", "QUInt8": "uint8", "QInt16": "int16", "QUInt16": "uint16"}
 # Entries of extra_options with the value that is what the engine does.
-EXTRA = {
+EXTRA: dict[str, Any] = {
     "ActivationSymmetric": False,
     "WeightSymmetric": True,
     "AddQDQPairToWeight": False,
@@ -131,7 +131,7 @@ def quantize_static(
     given = dict(locals())
     _check(given)
     extra = _extra(extra_options or {})
-    runtime = {"custom_op_libs": custom_op_libs, "providers": calibration_providers or ()}
+    runtime: dict[str, Any] = {"custom_op_libs": custom_op_libs, "providers": calibration_providers or ()}
     cache = _cache(calibration_cache_path)
     with _engine.scratch() as folder:
         path = _engine.model_path(model_input, folder)
