@@ -404,6 +404,15 @@ def test_other_threads_run_meanwhile():
     assert gaps.max() < 0.5 * (end - start)
 
 
+@pytest.fixture
+def interruptible():
+    """A parent in the background hands down that Ctrl-C is ignored."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c(bench):
     def interrupt(stage, done, total):
         if stage == "calibrate" and done == 2:
