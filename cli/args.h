@@ -38,7 +38,9 @@ struct args {
     int progress;
     int size_rules, foreign_edges, external_data, observe, activation_type, quantize_outputs,
         high_precision, native_io;
-    double percentile; /* NaN: not given */
+    bool allow_low_quality, no_repair;
+    double min_sqnr, repair, min_int8_macs, repair_budget; /* NaN: not given */
+    double percentile;                                     /* NaN: not given */
     struct text_list libraries, providers, op_types, exclude_op_types, nodes, exclude_nodes;
     struct text_list provider_options, trt_plugins, keep_float_op_types, keep_float_nodes,
         half_op_types;

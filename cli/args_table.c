@@ -171,6 +171,21 @@ static const struct option_row options[] = {
      "what custom operators read: float values (default), or rounded\n"
      "ones where that lets the neighbour fuse"},
 
+    {FOR_RESULTS, "Quality", 0, "min-sqnr", "DB", VALUE_REAL, FIELD(min_sqnr), NULL,
+     "fail with exit 3 when a float output keeps less signal to noise on\n"
+     "held-back samples (default 10)"},
+    {FOR_RESULTS, NULL, 0, "allow-low-quality", NULL, VALUE_FLAG, FIELD(allow_low_quality), NULL,
+     "write such a result all the same"},
+    {FOR_QUANTIZE, NULL, 0, "repair", "DB", VALUE_REAL, FIELD(repair), NULL,
+     "move nodes back to float until every float output keeps DB\n"
+     "(default: to 25, when the result is below --min-sqnr)"},
+    {FOR_QUANTIZE, NULL, 0, "no-repair", NULL, VALUE_FLAG, FIELD(no_repair), NULL, "move none"},
+    {FOR_QUANTIZE, NULL, 0, "min-int8-macs", "SHARE", VALUE_REAL, FIELD(min_int8_macs), NULL,
+     "repair leaves this share of the multiply-accumulates int8, 0 to 1\n"
+     "(default 0.95)"},
+    {FOR_QUANTIZE, NULL, 0, "repair-budget", "SECONDS", VALUE_REAL, FIELD(repair_budget), NULL,
+     "repair looks no longer than this (default: no limit)"},
+
     {FOR_RESULTS, "Precision of the rest", 0, "high-precision", "TYPE", VALUE_CHOICE,
      FIELD(high_precision), precisions,
      "fp32, fp16 or bf16: what is left float computes in it where its\n"

@@ -73,6 +73,17 @@ void job_fill_options(const struct args *args, const struct onnxptq_runtime_opti
     options->size_rules = args->size_rules;
     options->activation_type = (enum onnxptq_type)args->activation_type;
     options->quantize_outputs = args->quantize_outputs;
+    options->allow_low_quality = args->allow_low_quality;
+    options->min_sqnr = isnan(args->min_sqnr) ? options->min_sqnr : args->min_sqnr;
+    if (!isnan(args->repair)) {
+        options->repair = ONNXPTQ_REPAIR_ON;
+        options->repair_db = args->repair;
+    } else if (args->no_repair) {
+        options->repair = ONNXPTQ_REPAIR_OFF;
+    }
+    options->min_int8_macs =
+        isnan(args->min_int8_macs) ? options->min_int8_macs : args->min_int8_macs;
+    options->repair_budget = isnan(args->repair_budget) ? 0.0 : args->repair_budget;
     options->high_precision = (enum onnxptq_type)args->high_precision;
     options->native_io = args->native_io > 0;
     options->keep_float_op_types = args->keep_float_op_types.items;

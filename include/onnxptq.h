@@ -174,6 +174,13 @@ enum onnxptq_foreign_edges {
     ONNXPTQ_FOREIGN_FUSE       /* its neighbours keep their fusion: it reads int8-rounded values */
 };
 
+/* Moving the nodes that cost most back to float. */
+enum onnxptq_repair {
+    ONNXPTQ_REPAIR_AUTO = 0, /* when the result is below the quality gate */
+    ONNXPTQ_REPAIR_ON,       /* when it is below repair_db */
+    ONNXPTQ_REPAIR_OFF
+};
+
 /* Where the output keeps its weights. */
 enum onnxptq_external_data {
     ONNXPTQ_EXTERNAL_DATA_AUTO = 0, /* where the input does; outside when they make it too large */
@@ -301,6 +308,16 @@ struct onnxptq_quantize_options {
     const char *const *half_op_types;
     size_t n_half_op_types;
     bool convert_only; /* nothing is quantized */
+
+    /* Quality gate: the worst float output's signal-to-noise ratio on held-back samples, in dB.
+     * Below it (default 10: the noise is a tenth of the signal, and nothing that we know of works
+     * with more) the job fails with ONNXPTQ_ERROR_QUALITY before anything is written. */
+    double min_sqnr;
+    bool allow_low_quality; /* a note instead of the failure */
+    enum onnxptq_repair repair;
+    double repair_db;     /* what repair wants of every float output; 0: 25 dB */
+    double min_int8_macs; /* of all multiply-accumulates repair leaves this share int8; 0.95 */
+    double repair_budget; /* seconds that repair may look for more; 0: no limit */
 
     /* A ranges file (docs/ranges.md), or a calibration cache of TensorRT, to be used instead of
      * calibrating; samples are then needed to measure the result only. */

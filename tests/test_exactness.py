@@ -45,7 +45,9 @@ class Split:
         self.data = bench.write_data(samples(case, seed=11), "straight.npz")
 
     def calibrate(self, out, *args, data=None):
-        libs = [word for lib in self.case.libs for word in ("--custom-op-lib", harness.library(lib))]
+        libs = [
+            word for lib in self.case.libs for word in ("--custom-op-lib", harness.library(lib))
+        ]
         model = self.bench.write_model(self.case.model)
         base = ["calibrate", model, "-o", out, "--data", data or self.data, *libs]
         harness.run_cli(*base, "--target", self.target, "--size-rules", "off", *args).ok()

@@ -6,6 +6,7 @@ import harness
 import pytest
 
 HALF = {"high-precision", "io-types", "keep-float-op-types", "keep-float-nodes", "half-op-types"}
+QUALITY = {"min-sqnr", "allow-low-quality", "repair", "no-repair", "min-int8-macs", "repair-budget"}
 MANUAL = harness.ROOT / "docs" / "onnxptq.1"
 
 
@@ -44,7 +45,9 @@ def test_calibrate_and_merge_take_a_part_too():
     every = manual_options()
     options = help_options("calibrate")
     assert all(every[name] == row for name, row in options.items())
-    missing = {"ranges", "save-ranges", *HALF} | {name for name in every if "external-data" in name}
+    missing = {"ranges", "save-ranges", *HALF, *QUALITY} | {
+        name for name in every if "external-data" in name
+    }
     assert set(every) - set(options) == missing
     options = help_options("merge")
     assert all(every[name] == row for name, row in options.items())

@@ -184,7 +184,9 @@ def test_states_of_different_runs_do_not_join(bench):
     slow = pace.Pace(bench, pace.case(milliseconds=20))
     for name, n in (("ranges.json.state.1", 8), ("ranges.json.state.2", 12)):
         process = slow.start("--resume", "--state", bench.out / name)
-        slow.wait_for(lambda n=n: slow.log.exists() and slow.log.read_text().count("\n") > n, process)
+        slow.wait_for(
+            lambda n=n: slow.log.exists() and slow.log.read_text().count("\n") > n, process
+        )
         slow.kill(process, signal.SIGINT)
         slow.ran()
     for args in (["--resume"], ["--resume", "--jobs", 2]):

@@ -23,6 +23,7 @@ static const struct stage stages[] = {
     {STEP_PLAN, "plan", oq_job_plan, NULL},
     {STEP_CALIBRATE, "calibrate", oq_job_calibrate, NULL},
     {STEP_EMIT, "choose", oq_job_choose, oq_job_must_choose},
+    {STEP_EMIT, "repair", oq_job_repair, oq_job_may_repair},
     {STEP_EMIT, "precision", oq_job_precision, oq_job_lowers_precision},
     {STEP_EMIT, "emit", oq_job_emit, NULL},
     {STEP_CHECK, "check", oq_job_check, NULL},

@@ -119,4 +119,16 @@ enum onnxptq_status oq_job_lower(struct onnxptq_job *job, struct onnxptq_error *
 /* The emitted model, with the original's types of inputs and outputs. */
 const struct oq_model *oq_job_measured_model(const struct onnxptq_job *job);
 
+/* A plan with the nodes of `held` (one per node of the graph, NULL: none) in float. */
+enum onnxptq_status oq_job_make_plan(struct onnxptq_job *job, const bool *held,
+                                     struct oq_plan **out, struct onnxptq_error *error) OQ_MUST_USE;
+/* Runs to measure on: half of them of samples that calibration did not see, as far as there are so
+ * many, the others of those it saw. To be reset by the caller. */
+enum onnxptq_status oq_job_pick_runs(struct onnxptq_job *job, size_t wanted,
+                                     struct oq_data_runs *out, size_t *n_unseen_runs,
+                                     struct onnxptq_error *error) OQ_MUST_USE;
+/* True unless repair is off, or there is nothing to repair or to measure with. */
+bool oq_job_may_repair(const struct onnxptq_job *job);
+enum onnxptq_status oq_job_repair(struct onnxptq_job *job, struct onnxptq_error *error) OQ_MUST_USE;
+
 #endif

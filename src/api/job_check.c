@@ -250,8 +250,46 @@ static enum onnxptq_status check_samples(struct onnxptq_job *job, struct onnxptq
     return status;
 }
 
+/* The worst float output, or NULL where none was measured. */
+static const struct onnxptq_output_report *worst_output(const struct onnxptq_report *report) {
+    const struct onnxptq_output_report *worst = NULL;
+    for (size_t i = 0; i < report->n_outputs; i++) {
+        const struct onnxptq_output_report *output = &report->outputs[i];
+        if (output->has_sqnr && oq_type_is_float((int)output->type) &&
+            (worst == NULL || output->sqnr_db < worst->sqnr_db)) {
+            worst = output;
+        }
+    }
+    return worst;
+}
+
+/* The note that names the nodes behind it, or nothing. */
+static const char *note_of_worst_nodes(const struct onnxptq_report *report) {
+    for (size_t i = 0; i < report->n_notes; i++) {
+        if (strncmp(report->notes[i], "most of what", strlen("most of what")) == 0) {
+            return report->notes[i];
+        }
+    }
+    return "samples of real use, --method, --repair=DB or excluding sensitive nodes may help";
+}
+
+static enum onnxptq_status pass_gate(const struct onnxptq_job *job, struct onnxptq_error *error) {
+    const struct onnxptq_quantize_options *options = &job->options.quantize;
+    const struct onnxptq_output_report *worst = worst_output(&job->report.public);
+    if (worst == NULL || worst->sqnr_db >= options->min_sqnr || options->allow_low_quality) {
+        return ONNXPTQ_OK;
+    }
+    return oq_fail(
+        error, ONNXPTQ_ERROR_QUALITY,
+        "cannot hand over the quantized model: output '%s' keeps %.1f dB of signal to "
+        "noise, below the %g dB of --min-sqnr; %s; --allow-low-quality writes it all the "
+        "same",
+        worst->name, worst->sqnr_db, options->min_sqnr, note_of_worst_nodes(&job->report.public));
+}
+
 enum onnxptq_status oq_job_check(struct onnxptq_job *job, struct onnxptq_error *error) {
     OQ_TRY(job->source != NULL ? check_samples(job, error) : check_loading(job, error));
+    OQ_TRY(pass_gate(job, error));
     job->report.public.temporary_bytes =
         oq_weight_file_size(job->weights) + oq_model_temporary_bytes(job->emitted.model);
     return ONNXPTQ_OK;

@@ -299,10 +299,10 @@ static size_t wanted_runs(const struct onnxptq_job *job) {
 
 /* Half of the runs are of samples that calibration did not see. The others are of those it saw:
  * what is rare and large is among them, or it was never seen. */
-static enum onnxptq_status pick_runs(struct onnxptq_job *job, struct oq_data_runs *out,
-                                     size_t *n_unseen_runs, struct onnxptq_error *error) {
+enum onnxptq_status oq_job_pick_runs(struct onnxptq_job *job, size_t wanted,
+                                     struct oq_data_runs *out, size_t *n_unseen_runs,
+                                     struct onnxptq_error *error) {
     struct oq_data_runs unseen = {0}, seen = {0};
-    size_t wanted = wanted_runs(job);
     enum onnxptq_status status = ONNXPTQ_OK;
     OQ_TRY_DONE(oq_data_runs(job->source, OQ_DATA_CHECK, &unseen, error));
     OQ_TRY_DONE(oq_data_runs(job->source, OQ_DATA_CALIBRATE, &seen, error));
@@ -313,7 +313,9 @@ static enum onnxptq_status pick_runs(struct onnxptq_job *job, struct oq_data_run
         n_seen = wanted - n_unseen;
     }
     OQ_TRY_DONE(oq_data_runs_pick(&unseen, n_unseen, &seen, n_seen, out, error));
-    *n_unseen_runs = oq_data_held_back(job->source) ? n_unseen : 0;
+    if (n_unseen_runs != NULL) {
+        *n_unseen_runs = oq_data_held_back(job->source) ? n_unseen : 0;
+    }
 done:
     oq_data_runs_reset(&unseen);
     oq_data_runs_reset(&seen);
@@ -336,7 +338,7 @@ enum onnxptq_status oq_job_choose(struct onnxptq_job *job, struct onnxptq_error 
     }
     struct oq_data_runs runs;
     size_t n_unseen_runs = 0;
-    OQ_TRY(pick_runs(job, &runs, &n_unseen_runs, error));
+    OQ_TRY(oq_job_pick_runs(job, wanted_runs(job), &runs, &n_unseen_runs, error));
     enum onnxptq_status status = ONNXPTQ_OK;
     if (runs.n_runs > 0) {
         status = choose_with(job, &runs, n_unseen_runs, error);

@@ -281,7 +281,15 @@ enum onnxptq_status oq_job_trace(struct onnxptq_job *job, struct onnxptq_error *
 
 /* ---- Plan ---------------------------------------------------------------------------------- */
 
-enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *error) {
+/* Nothing is planned where the model is only converted. */
+static void plan_nothing(const struct oq_graph *graph, struct oq_plan *plan) {
+    for (uint32_t i = 0; i < oq_graph_n_nodes(graph); i++) {
+        oq_plan_set_node(plan, i, ONNXPTQ_DECISION_FLOAT, "convert", "the model is converted only");
+    }
+}
+
+enum onnxptq_status oq_job_make_plan(struct onnxptq_job *job, const bool *held,
+                                     struct oq_plan **out, struct onnxptq_error *error) {
     const struct onnxptq_quantize_options *options = &job->options.quantize;
     struct oq_plan_context context = {
         .graph = job->graph,
@@ -292,15 +300,25 @@ enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *e
         .foreign_edges = options->foreign_edges,
         .activation_type = options->activation_type,
         .quantize_outputs = options->quantize_outputs,
+        .held = held,
     };
-    OQ_TRY(oq_plan_create(job->graph, &job->plan, error));
+    struct oq_plan *plan = NULL;
+    OQ_TRY(oq_plan_create(job->graph, &plan, error));
+    enum onnxptq_status status = ONNXPTQ_OK;
     if (options->convert_only) {
-        for (uint32_t i = 0; i < oq_graph_n_nodes(job->graph); i++) {
-            oq_plan_set_node(job->plan, i, ONNXPTQ_DECISION_FLOAT, "convert",
-                             "the model is converted only");
-        }
+        plan_nothing(job->graph, plan);
     } else {
-        OQ_TRY(oq_target_plan(job->target, &context, job->plan, error));
+        status = oq_target_plan(job->target, &context, plan, error);
     }
+    if (status != ONNXPTQ_OK) {
+        oq_plan_destroy(plan);
+        return status;
+    }
+    *out = plan;
+    return ONNXPTQ_OK;
+}
+
+enum onnxptq_status oq_job_plan(struct onnxptq_job *job, struct onnxptq_error *error) {
+    OQ_TRY(oq_job_make_plan(job, NULL, &job->plan, error));
     return oq_report_add_nodes(&job->report, job->graph, job->plan, NULL, error);
 }

@@ -3,6 +3,7 @@
  * model without Q/DQ; and the same decisions on what is emitted.
  */
 #include "api/job_sessions.h"
+#include "api/search.h"
 #include "base/number.h"
 #include "calib/watch.h"
 #include "check/reference.h"
@@ -12,9 +13,11 @@
 #include <string.h>
 
 /* What float16 may lose of a float output, noise over signal: 50 dB. More of the model stays
- * float32 else: it is looked for in so many groups of nodes. */
+ * float32 else: it is looked for in so many groups of nodes, and nodes alone. */
 #define MOST_LOSS 1e-5
-#define N_GROUPS 24
+#define N_GROUPS 16
+#define N_TRIALS 24
+#define N_SINGLES 48
 #define MAX_RUNS 8
 #define MAX_REFERENCE_BYTES ((size_t)64 << 20)
 
@@ -153,8 +156,8 @@ static bool is_held(const struct onnxptq_job *job, const struct oq_graph *graph,
 
 struct search {
     struct onnxptq_job *job;
-    struct oq_reference *reference; /* NULL: nothing can be measured */
-    size_t n_tried, n_half;         /* n_half: nodes of the latest try */
+    const struct oq_reference *reference; /* NULL: nothing can be measured */
+    size_t n_tried, n_half;               /* n_half: nodes of the latest try */
 };
 
 struct lowering {
@@ -255,8 +258,9 @@ static enum onnxptq_status measure(const struct search *search, const struct oq_
 
 /* The model with what `held` says in float32; its plan stays with the job. What the runtime does
  * not run is lost altogether. */
-static enum onnxptq_status try_held(struct search *search, const bool *held, double *loss,
+static enum onnxptq_status try_held(void *user, const bool *held, double *loss,
                                     struct onnxptq_error *error) {
+    struct search *search = user;
     struct onnxptq_job *job = search->job;
     struct oq_model *model = NULL;
     struct lowering lowering = {0};
@@ -284,112 +288,71 @@ done:
     return status;
 }
 
-/* ---- Where it costs most ---- */
-
-/* Nodes that compute in half, in their order, in groups of equal numbers. */
-static size_t make_groups(const struct oq_precision_plan *plan, uint32_t n_nodes, uint32_t *group) {
-    const size_t size = (plan->n_half + N_GROUPS - 1) / N_GROUPS;
-    size_t n = 0;
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        group[i] = plan->nodes[i].half ? (uint32_t)(n++ / (size > 0 ? size : 1)) : N_GROUPS;
-    }
-    return size > 0 ? (n + size - 1) / size : 0;
-}
-
-/* What each group costs, with all others in float32. */
-static enum onnxptq_status measure_groups(struct search *search, const uint32_t *group, size_t n,
-                                          double *losses, struct onnxptq_error *error) {
-    const uint32_t n_nodes = oq_graph_n_nodes(search->job->graph);
-    bool *held = calloc((size_t)n_nodes + 1, sizeof *held);
-    enum onnxptq_status status =
-        held != NULL ? ONNXPTQ_OK : oq_fail_memory(error, "the groups of half precision");
-    for (size_t g = 0; g < n && status == ONNXPTQ_OK; g++) {
-        for (uint32_t i = 0; i < n_nodes; i++) {
-            held[i] = group[i] != g;
-        }
-        status = try_held(search, held, &losses[g], error);
-    }
-    free(held);
-    return status;
-}
-
-static void hold_group(struct onnxptq_job *job, const uint32_t *group, size_t g) {
-    for (uint32_t i = 0; i < oq_graph_n_nodes(job->graph); i++) {
-        job->held[i] |= group[i] == g;
-    }
-}
-
-static size_t find_costliest(const double *losses, size_t n) {
-    size_t worst = 0;
-    for (size_t g = 1; g < n; g++) {
-        worst = losses[g] > losses[worst] ? g : worst;
-    }
-    return worst;
-}
-
-/* Holds the costliest groups until the rest, whose losses add up, is good enough by estimate and
- * then by measurement. */
-static enum onnxptq_status hold_costliest(struct search *search, const uint32_t *group, size_t n,
-                                          double *losses, double *loss,
-                                          struct onnxptq_error *error) {
-    for (size_t left = n; left > 0 && *loss > MOST_LOSS; left--) {
-        const size_t worst = find_costliest(losses, n);
-        double rest = 0.0;
-        losses[worst] = 0.0;
-        hold_group(search->job, group, worst);
-        for (size_t g = 0; g < n; g++) {
-            rest += losses[g];
-        }
-        if (rest <= MOST_LOSS) {
-            OQ_TRY(try_held(search, search->job->held, loss, error));
-        }
-    }
-    return ONNXPTQ_OK;
-}
-
-static enum onnxptq_status search_groups(struct search *search, double *loss,
-                                         struct onnxptq_error *error) {
-    const uint32_t n_nodes = oq_graph_n_nodes(search->job->graph);
-    double losses[N_GROUPS] = {0};
-    uint32_t *group = calloc((size_t)n_nodes + 1, sizeof *group);
-    if (group == NULL) {
-        return oq_fail_memory(error, "the groups of half precision");
-    }
-    const size_t n = make_groups(search->job->precision, n_nodes, group);
-    enum onnxptq_status status = measure_groups(search, group, n, losses, error);
-    if (status == ONNXPTQ_OK) {
-        status = hold_costliest(search, group, n, losses, loss, error);
-    }
-    free(group);
-    return status;
-}
-
 static double decibels(double loss) {
     return -10.0 * log10(loss);
+}
+
+/* The nodes that compute in half by the rules. */
+static uint32_t *list_half(const struct onnxptq_job *job, size_t *n) {
+    const uint32_t n_nodes = oq_graph_n_nodes(job->graph);
+    uint32_t *nodes = calloc((size_t)n_nodes + 1, sizeof *nodes);
+    *n = 0;
+    for (uint32_t i = 0; nodes != NULL && i < n_nodes; i++) {
+        if (job->precision->nodes[i].half) {
+            nodes[(*n)++] = i;
+        }
+    }
+    return nodes;
+}
+
+static void note_result(struct search *search, size_t n_all,
+                        const struct oq_search_result *result) {
+    struct onnxptq_job *job = search->job;
+    if (search->n_half < n_all) {
+        oq_report_add_note(&job->report,
+                           "half precision wherever values allow would keep %.1f dB of the worst "
+                           "output: %zu of %zu operators stay float32, the others keep %.1f dB",
+                           decibels(result->loss_before), n_all - search->n_half, n_all,
+                           decibels(result->loss));
+    } else if (result->loss > 0.0) {
+        oq_report_add_note(&job->report, "half precision keeps %.1f dB of the worst output",
+                           decibels(result->loss));
+    }
 }
 
 static enum onnxptq_status choose(struct search *search, struct onnxptq_error *error) {
     struct onnxptq_job *job = search->job;
     double loss = 0.0;
-    OQ_TRY(try_held(search, job->held, &loss, error));
-    const double all = loss;
+    const struct oq_reference *reference = search->reference;
+    search->reference = NULL;
+    OQ_TRY(try_held(search, job->held, &loss, error)); /* the rules alone: nothing is run */
+    search->reference = reference;
     const size_t n_all = search->n_half;
-    if (loss > MOST_LOSS) {
-        OQ_TRY(search_groups(search, &loss, error));
-    }
-    if (search->reference == NULL || n_all == 0) {
+    if (reference == NULL || n_all == 0) {
         return ONNXPTQ_OK;
     }
-    if (search->n_half < n_all) {
-        oq_report_add_note(&job->report,
-                           "half precision wherever values allow would keep %.1f dB of the worst "
-                           "output: %zu of %zu operators stay float32, the others keep %.1f dB",
-                           decibels(all), n_all - search->n_half, n_all, decibels(loss));
-    } else if (loss > 0.0) {
-        oq_report_add_note(&job->report, "half precision keeps %.1f dB of the worst output",
-                           decibels(loss));
+    struct oq_search_result result = {0};
+    struct oq_search_spec spec = {.n_nodes = oq_graph_n_nodes(job->graph),
+                                  .most_loss = MOST_LOSS,
+                                  .most_held = 1.0,
+                                  .max_groups = N_GROUPS,
+                                  .max_singles = N_SINGLES,
+                                  .max_trials = N_TRIALS,
+                                  .measure = try_held,
+                                  .user = search};
+    uint32_t *nodes = list_half(job, &spec.n);
+    spec.nodes = nodes;
+    enum onnxptq_status status = nodes != NULL
+                                     ? oq_search_held(&spec, job->held, &result, error)
+                                     : oq_fail_memory(error, "the operators in half precision");
+    if (status == ONNXPTQ_OK) {
+        search->reference = NULL;
+        status = try_held(search, job->held, &loss, error); /* the plan of the result */
+        note_result(search, n_all, &result);
     }
-    return ONNXPTQ_OK;
+    oq_search_result_reset(&result);
+    free(nodes);
+    return status;
 }
 
 static enum onnxptq_status choose_with_reference(struct search *search,
@@ -397,6 +360,7 @@ static enum onnxptq_status choose_with_reference(struct search *search,
     struct onnxptq_job *job = search->job;
     struct oq_data_runs runs = {0};
     struct oq_session *session = NULL;
+    struct oq_reference *reference = NULL;
     enum onnxptq_status status = ONNXPTQ_OK;
     OQ_TRY_DONE(oq_data_runs(job->source, OQ_DATA_CHECK, &runs, error));
     if (runs.n_runs > MAX_RUNS) {
@@ -411,12 +375,12 @@ static enum onnxptq_status choose_with_reference(struct search *search,
                                                .source = job->source,
                                                .runs = &runs,
                                                .max_bytes = MAX_REFERENCE_BYTES};
-        OQ_TRY_DONE(oq_reference_create(&spec, &progress, &search->reference, error));
+        OQ_TRY_DONE(oq_reference_create(&spec, &progress, &reference, error));
+        search->reference = reference;
     }
     OQ_TRY_DONE(choose(search, error));
 done:
-    oq_reference_destroy(search->reference);
-    search->reference = NULL;
+    oq_reference_destroy(reference);
     oq_session_destroy(session);
     oq_data_runs_reset(&runs);
     return status;

@@ -30,6 +30,8 @@ void onnxptq_quantize_options_fill(struct onnxptq_quantize_options *options, siz
         .size_rules = -1,
         .quantize_outputs = -1,
         .high_precision = ONNXPTQ_TYPE_FLOAT,
+        .min_sqnr = 10.0,
+        .min_int8_macs = 0.95,
         .external_data_threshold = 1024,
         .external_data_above = INT32_MAX,
     };
@@ -270,6 +272,28 @@ static enum onnxptq_status check_precision(const struct onnxptq_quantize_options
     return ONNXPTQ_OK;
 }
 
+static enum onnxptq_status check_quality(const struct onnxptq_quantize_options *q,
+                                         struct onnxptq_error *error) {
+    if (isnan(q->min_sqnr) || isnan(q->repair_db) || q->repair_db < 0.0 || q->repair_db > 200.0) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use %g dB (--min-sqnr) or %g dB (--repair): give decibels, those of "
+                       "a repair from 0 to 200",
+                       q->min_sqnr, q->repair_db);
+    }
+    if (!(q->min_int8_macs >= 0.0 && q->min_int8_macs <= 1.0) || !(q->repair_budget >= 0.0)) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE,
+                       "cannot use a share of %g (--min-int8-macs) or %g seconds "
+                       "(--repair-budget): a share is 0 to 1, and seconds are not negative",
+                       q->min_int8_macs, q->repair_budget);
+    }
+    if (q->repair != ONNXPTQ_REPAIR_AUTO && q->repair != ONNXPTQ_REPAIR_ON &&
+        q->repair != ONNXPTQ_REPAIR_OFF) {
+        return oq_fail(error, ONNXPTQ_ERROR_USAGE, "cannot use repair %d: there is no such choice",
+                       q->repair);
+    }
+    return ONNXPTQ_OK;
+}
+
 static enum onnxptq_status check_choices(const struct oq_options *options,
                                          struct onnxptq_error *error) {
     const struct onnxptq_quantize_options *q = &options->quantize;
@@ -297,6 +321,7 @@ static enum onnxptq_status check_choices(const struct oq_options *options,
             q->quantize_outputs);
     }
     OQ_TRY(check_precision(q, error));
+    OQ_TRY(check_quality(q, error));
     OQ_TRY(oq_target_check_activation(oq_target_find(q->target), q->activation_type, error));
     if (q->foreign_edges != ONNXPTQ_FOREIGN_FLOAT && q->foreign_edges != ONNXPTQ_FOREIGN_FUSE) {
         return oq_fail(error, ONNXPTQ_ERROR_USAGE,

@@ -17,10 +17,15 @@ static bool is_selected(const struct oq_planner *planner, uint32_t node, const c
     return selection == NULL || oq_selection_allows(selection, node, reason);
 }
 
+static bool is_held(const struct oq_planner *planner, uint32_t node) {
+    return planner->context->held != NULL && planner->context->held[node];
+}
+
 const struct oq_operator *oq_planner_candidate(const struct oq_planner *planner, uint32_t node) {
     const struct oq_node *n = oq_graph_node(planner->graph, node);
     const char *reason = NULL;
-    if (n->foreign || n->local_function || !is_selected(planner, node, &reason)) {
+    if (n->foreign || n->local_function || is_held(planner, node) ||
+        !is_selected(planner, node, &reason)) {
         return NULL;
     }
     return n->scope == 0 || oq_operator_is_weighted(n->op) ? n->op : NULL;
@@ -217,6 +222,9 @@ static void classify(struct oq_planner *planner, uint32_t node) {
     } else if (!is_selected(planner, node, &reason)) {
         decision = ONNXPTQ_DECISION_EXCLUDED;
         rule = "excluded";
+    } else if (is_held(planner, node)) {
+        rule = "repair";
+        reason = "measured: quantized it costs the outputs more than they may lose";
     } else if (n->scope != 0 && !oq_operator_is_weighted(n->op)) {
         rule = "control-flow-body";
         reason = "in a body of control flow only operators with weights are quantized";

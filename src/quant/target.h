@@ -18,6 +18,7 @@ struct oq_plan_context {
     enum onnxptq_foreign_edges foreign_edges;
     enum onnxptq_type activation_type; /* UNDEFINED: the target's */
     int quantize_outputs;              /* 1 all, 0 none, -1 as the target does */
+    const bool *held; /* per node: measured to cost too much, it stays float; NULL: none */
 };
 
 struct oq_planner;
