@@ -34,6 +34,7 @@ FIELDS = {
     "output_path": "output",
     "random_samples": "random_data",
     "ranges_path": "ranges",
+    "repair_db": "repair",
     "save_ranges_path": "save_ranges",
     "state_path": "state",
 }

@@ -52,12 +52,15 @@ _QUANTIZING = {
     "foreign_edges",
     "jobs",
     "method",
+    "min_int8_macs",
     "nodes",
     "observe",
     "op_types",
     "percentile",
     "quantize_outputs",
     "ranges",
+    "repair",
+    "repair_budget",
     "resume",
     "save_ranges",
     "shard",
@@ -119,6 +122,11 @@ def quantize(
     activation_type: str | None = None,
     quantize_outputs: bool | None = None,
     foreign_edges: str | None = None,
+    min_sqnr: float | None = None,
+    allow_low_quality: bool = False,
+    repair: float | bool | None = None,
+    min_int8_macs: float | None = None,
+    repair_budget: float | None = None,
     high_precision: str = "fp32",
     io_types: str = "keep",
     keep_float_op_types: Names = (),
@@ -139,6 +147,7 @@ def quantize(
     calibration_data: path (docs/calibration-data.md), dict from input name to the array of all
         samples, array (for a model with one input), list, generator or DataLoader of dicts (each
         one run of the model), or an object with get_next() that returns None in the end.
+    repair: decibels that every float output is to keep; True: 25; False: no node goes back to float.
     shard: (I, N) calibrates with every N-th run from the I-th on, counted from 1.
     jobs: processes that share the samples; `progress` is told of the rest only.
     state: file for what `resume` needs, kept while calibration runs; with `resume` output + ".state".

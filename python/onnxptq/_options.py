@@ -53,6 +53,10 @@ NUMBERS = {
     "external_data_threshold": "external_data_threshold",
     "external_data_above": "external_data_above",
     "opset": "opset",
+    "min_sqnr": "min_sqnr",
+    "allow_low_quality": "allow_low_quality",
+    "min_int8_macs": "min_int8_macs",
+    "repair_budget": "repair_budget",
 }
 LISTS = (
     "op_types",
@@ -68,6 +72,7 @@ PRECISIONS = {
     "fp16": _abi.TYPE["ONNXPTQ_TYPE_FLOAT16"],
     "bf16": _abi.TYPE["ONNXPTQ_TYPE_BFLOAT16"],
 }
+REPAIR_ON, REPAIR_OFF = 1, 2  # ONNXPTQ_REPAIR_
 IO_TYPES = {"keep": False, "native": True}
 
 
@@ -188,6 +193,18 @@ def set_method(struct: _abi.QuantizeOptions, method: Any, percentile: float | No
         struct.method = choose("method", method)
 
 
+def set_repair(struct: _abi.QuantizeOptions, repair: float | bool | None) -> None:
+    """None: where the result is below the gate. Else off, or on with the figure that was given."""
+    if repair is None:
+        return
+    if repair is False:
+        struct.repair = REPAIR_OFF
+        return
+    struct.repair = REPAIR_ON
+    if repair is not True:
+        struct.repair_db = float(repair)
+
+
 def quantize_struct(given: dict[str, Any], hooks: Hooks) -> _abi.QuantizeOptions:
     """Every keyword of quantize() but those that say what goes in and comes out."""
     given = {key: value for key, value in given.items() if value is not None}
@@ -201,6 +218,7 @@ def quantize_struct(given: dict[str, Any], hooks: Hooks) -> _abi.QuantizeOptions
     set_method(struct, given.pop("method", None), given.get("percentile"))
     set_shard(struct, given.pop("shard", None))
     struct.part, struct.n_parts = given.pop("part", (0, 0))
+    set_repair(struct, given.pop("repair", None))
     struct.high_precision = pick("high_precision", PRECISIONS, given.pop("high_precision", "fp32"))
     struct.native_io = pick("io_types", IO_TYPES, given.pop("io_types", "keep"))
     for keyword in LISTS:
