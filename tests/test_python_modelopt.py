@@ -233,7 +233,9 @@ def test_missing_providers_warn_while_one_remains(work):
 @pytest.mark.parametrize("broken", ["", "CUDA"])
 def test_a_gpu_that_is_there_is_used(work, tmp_path, monkeypatch, broken):
     """By a runtime that claims to have one, and one whose driver is missing."""
-    monkeypatch.setenv("REAL_RUNTIME", onnxptq._library.runtime_path() or os.environ["ONNXPTQ_ORT_LIB"])
+    monkeypatch.setenv(
+        "REAL_RUNTIME", onnxptq._library.runtime_path() or os.environ["ONNXPTQ_ORT_LIB"]
+    )
     monkeypatch.setenv("ONNXPTQ_ORT_LIB", str(DEVICES))
     monkeypatch.setenv("DEVICES_LOG", str(tmp_path))
     if broken:

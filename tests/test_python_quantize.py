@@ -262,9 +262,7 @@ def test_convert(case):
         case.model, None, case.data, high_precision="fp16", custom_op_libs=LIBS
     )
     assert result.summary["quantized"] == {} and result.sqnr["Y"] > 50
-    assert any(
-        t.data_type == onnx.TensorProto.FLOAT16 for t in result.model.graph.initializer
-    )
+    assert any(t.data_type == onnx.TensorProto.FLOAT16 for t in result.model.graph.initializer)
     with pytest.raises(TypeError, match="method"):
         onnxptq.convert(case.model, None, case.data, high_precision="fp16", method="max")
 

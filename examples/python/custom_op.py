@@ -57,6 +57,7 @@ model = helper.make_model(graph, opset_imports=versions, ir_version=8)
 print("missing:", onnxptq.inspect(model).missing)
 print("missing with the library:", onnxptq.inspect(model, custom_op_libs=library).missing)
 
+
 # %% Quantize, with samples from a generator
 def samples(count, seed):
     source = np.random.default_rng(seed)

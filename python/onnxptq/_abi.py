@@ -68,6 +68,12 @@ FOREIGN_EDGES = {
     "ONNXPTQ_FOREIGN_FUSE": 1,
 }
 
+REPAIR = {
+    "ONNXPTQ_REPAIR_AUTO": 0,
+    "ONNXPTQ_REPAIR_ON": 1,
+    "ONNXPTQ_REPAIR_OFF": 2,
+}
+
 EXTERNAL_DATA = {
     "ONNXPTQ_EXTERNAL_DATA_AUTO": 0,
     "ONNXPTQ_EXTERNAL_DATA_ALWAYS": 1,
@@ -113,6 +119,7 @@ class DataSource(Structure):
         ("read", CFUNCTYPE(c_int, c_void_p, c_size_t, POINTER(Tensor), c_size_t, POINTER(Error))),
     ]
 
+
 ProgressFn = CFUNCTYPE(c_bool, c_void_p, c_char_p, c_size_t, c_size_t)
 
 
@@ -125,6 +132,7 @@ class Activity(Structure):
         ("op", c_char_p),
         ("library", c_char_p),
     ]
+
 
 ActivityFn = CFUNCTYPE(None, c_void_p, POINTER(Activity))
 

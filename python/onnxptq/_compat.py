@@ -53,7 +53,9 @@ def with_settings(function: F) -> F:
         given = signature.bind_partial(*args, **kwargs).arguments
         for name, value in (given.pop("engine_settings", None) or {}).items():
             if name not in signature.parameters or name == "engine_settings":
-                raise TypeError(f"{function.__name__}() has no parameter '{name}' (engine_settings)")
+                raise TypeError(
+                    f"{function.__name__}() has no parameter '{name}' (engine_settings)"
+                )
             if name in given and not same(given[name], value):
                 raise ValueError(
                     f"two values for '{name}': {given[name]!r} as an argument and {value!r} in "
@@ -75,7 +77,7 @@ def require_default(
 
 
 def parse_shapes(text: str | Mapping[str, Sequence[int]] | None, parameter: str) -> dict[str, Any]:
-    """"input0:1x3x8x8,input1:1x4"."""
+    """ "input0:1x3x8x8,input1:1x4"."""
     if text is None or isinstance(text, Mapping):
         return dict(text or {})
     shapes = {}

@@ -139,7 +139,9 @@ def set_state(given: dict[str, Any], output: str | None, folder: Path, jobs: int
     if given.get("resume"):
         beside = output or given.get("save_ranges")
         if beside is None:
-            raise usage("resume", "there is no output that its state could lie beside; name a state")
+            raise usage(
+                "resume", "there is no output that its state could lie beside; name a state"
+            )
         given["state"] = f"{os.fspath(beside)}.state"
     elif jobs > 1:
         given["state"] = str(folder / "state")

@@ -29,6 +29,7 @@ KEYWORDS = {
     "input-range": "input_ranges",
     "input-shape": "input_shapes",
     "no-external-data": "external_data",
+    "no-repair": "repair",
     "provider-option": "provider_options",
     "trt-plugin": "trt_plugins",
 }

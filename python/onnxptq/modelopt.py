@@ -95,7 +95,9 @@ def _profiles(
     if profiles is None:
         return {}
     if len(profiles) != n:
-        raise ValueError(f"input_shapes_profile has {len(profiles)} entries for {n} calibration_eps")
+        raise ValueError(
+            f"input_shapes_profile has {len(profiles)} entries for {n} calibration_eps"
+        )
     found: dict[str, Any] = {}
     for place, provider in providers:
         for key, value in profiles[place].items():
@@ -118,7 +120,9 @@ def _halves(pairs: Sequence[str] | None, half: str) -> list[str]:
     return found
 
 
-def _samples(given: Mapping[str, Any], shapes: dict[str, Any], graph: _compat.Graph) -> dict[str, Any]:
+def _samples(
+    given: Mapping[str, Any], shapes: dict[str, Any], graph: _compat.Graph
+) -> dict[str, Any]:
     """Without any, one random sample: free dimensions are 1 unless their shape is given."""
     data, reader = given["calibration_data"], given["calibration_data_reader"]
     if data is not None and reader is not None:

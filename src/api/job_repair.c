@@ -73,8 +73,10 @@ static enum onnxptq_status measure(struct repair *repair, const struct oq_model 
     struct onnxptq_job *job = repair->job;
     const size_t n_outputs = oq_reference_n_outputs(repair->reference);
     const size_t n = oq_reference_n_samples(repair->reference);
-    const struct oq_reference_progress progress = {&job->log, "repair", repair->n_tried * n,
-                                                   (N_GROUPS + N_SINGLES + 2) * n};
+    /* The first measurement, which most jobs end with, is short. */
+    const struct oq_reference_progress progress = {repair->n_tried > 0 ? &job->log : NULL, "repair",
+                                                   repair->n_tried * n,
+                                                   (N_GROUPS + N_SINGLES + N_TRIALS + 2) * n};
     struct oq_session *session = NULL;
     struct oq_output_quality *quality = calloc(n_outputs + 1, sizeof *quality);
     if (quality == NULL) {
@@ -288,7 +290,7 @@ enum onnxptq_status oq_job_repair(struct onnxptq_job *job, struct onnxptq_error 
     if (runs.n_runs == 0) {
         goto done;
     }
-    const struct oq_reference_progress progress = {&job->log, "repair", 0, 2 * runs.n_samples};
+    const struct oq_reference_progress progress = {NULL, "repair", 0, runs.n_samples};
     OQ_TRY_DONE(oq_job_open_original(job, &session, error));
     const struct oq_reference_spec spec = {.runtime = job->runtime,
                                            .session = session,
