@@ -75,7 +75,13 @@ def decoded(samples):
 @pytest.mark.parametrize("target", harness.TARGETS)
 def test_from_a_file_to_speech(target):
     model = whole()
-    options = {"target": target, "size_rules": False, "method": "max"}
+    options = {
+        "target": target,
+        "size_rules": False,
+        "method": "max",
+        "allow_low_quality": True,
+        "repair": False,
+    }
     result = onnxptq.quantize(model, None, files(24, 1), custom_op_libs=[LIBRARY], **options)
     (decode,) = (d for d in result.plan if d.op == "ai.onnx.contrib::AudioDecoder")
     assert decode.decision == "foreign"

@@ -167,12 +167,12 @@ def test_numbers_that_make_no_sense(bench, words):
 def test_a_text_recogniser_is_repaired(bench, target):
     """Its output is peaked: characters or none. At least 95 % of the multiply-accumulates stay int8."""
     model = next(m for m in zoo.MODELS if "rec" in m.file)
-    usual = zoo.quantize(bench, model, target, "--allow-low-quality", "--no-repair")
+    usual = zoo.quantize(bench, model, target)
     before = model.quality(
         harness.run_model(usual.path, model.feeds(zoo.CHECK), optimize=target == "onnxruntime")
     )
     usual.path.unlink()
-    run = zoo.quantize(bench, model, target, "--allow-low-quality", "--repair", 30)
+    run = zoo.quantize(bench, model, target, "--repair", 30)
     after = model.quality(
         harness.run_model(run.path, model.feeds(zoo.CHECK), optimize=target == "onnxruntime")
     )

@@ -119,7 +119,6 @@ class DataSource(Structure):
         ("read", CFUNCTYPE(c_int, c_void_p, c_size_t, POINTER(Tensor), c_size_t, POINTER(Error))),
     ]
 
-
 ProgressFn = CFUNCTYPE(c_bool, c_void_p, c_char_p, c_size_t, c_size_t)
 
 
@@ -132,7 +131,6 @@ class Activity(Structure):
         ("op", c_char_p),
         ("library", c_char_p),
     ]
-
 
 ActivityFn = CFUNCTYPE(None, c_void_p, POINTER(Activity))
 

@@ -215,6 +215,8 @@ def _run(given: dict[str, Any], logger: logging.Logger) -> Result:
         "method": given["calibration_method"] or (None if cache else "entropy"),
         "external_data": True if given["use_external_data_format"] else None,
         "opset": _opset(given["opset"]),
+        "allow_low_quality": True,  # ModelOpt has no gate: the note is logged
+        "repair": False,
         "high_precision": half,
         "io_types": "native" if given["direct_io_types"] and half != "fp32" else "keep",
         "keep_float_op_types": graph.expand_types(

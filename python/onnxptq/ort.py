@@ -131,7 +131,10 @@ def quantize_static(
     given = dict(locals())
     _check(given)
     extra = _extra(extra_options or {})
-    runtime: dict[str, Any] = {"custom_op_libs": custom_op_libs, "providers": calibration_providers or ()}
+    runtime: dict[str, Any] = {
+        "custom_op_libs": custom_op_libs,
+        "providers": calibration_providers or (),
+    }
     cache = _cache(calibration_cache_path)
     with _engine.scratch() as folder:
         path = _engine.model_path(model_input, folder)
@@ -142,6 +145,8 @@ def quantize_static(
             calibration_data_reader,
             target="onnxruntime",
             method=_pick("calibrate_method", calibrate_method, METHODS),
+            allow_low_quality=True,  # quantize_static has no gate: the note is logged
+            repair=False,
             activation_type=_pick("activation_type", activation_type, TYPES),
             external_data=True if use_external_data_format else None,
             overwrite=True,
