@@ -170,7 +170,7 @@ static void test_a_step_runs_those_before_it(void **state) {
     size_t n_read = scene->n_read;
     assert_int_equal(onnxptq_job_plan(job, &scene->error), ONNXPTQ_OK); /* done already */
     assert_int_equal(scene->n_read, n_read);
-    assert_int_equal(onnxptq_job_report(job)->n_stages, 8);
+    assert_int_equal(onnxptq_job_report(job)->n_stages, 9);
     onnxptq_job_destroy(job);
     assert_int_equal(count_files(scene), 2);
 }
